@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Max
 
+from fleetwatch.alerts.conditions import gpu_slowed
+from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.inventory.models import Node
+from fleetwatch.diagnosis.slowed_cells import slowed_parts
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.spans import union
 from fleetwatch.telemetry.models import HealthEvent
 
 RECOVERED = ("gpu_ok", "driver_ok", "resumed")
@@ -17,23 +21,48 @@ RECOVERED = ("gpu_ok", "driver_ok", "resumed")
 @dataclass(frozen=True, slots=True)
 class GPUHealth:
     """`wrong` says why no job can use the GPU, since when; "" while jobs can. `faults` are what its
-    driver reported in the period, the last at `last_ms`.
+    driver reported in the period, the last at `last_ms`. `slowed_ms`: since when heat or power
+    slows it, by diagnosis or an incident that fires; where it did in the period and does no more,
+    until when (`slowed_until_ms`).
     """
 
     wrong: str
     since_ms: int | None
     faults: int
     last_ms: int | None
+    slowed_ms: int | None = None
+    slowed_until_ms: int | None = None
 
 
 def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
     """By GPU; of one that is not in it nothing was reported."""
     broken = {each.gpu.pk: each for each in broken_gpus(node)}
     reported = _reported(node, interval)
+    slowed = _slowed(node, interval)
     return {
-        gpu_id: _health(broken.get(gpu_id), *reported.get(gpu_id, (0, None)))
-        for gpu_id in broken.keys() | reported.keys()
+        gpu_id: _health(
+            broken.get(gpu_id), reported.get(gpu_id, (0, None)), slowed.get(gpu_id, (None, None))
+        )
+        for gpu_id in broken.keys() | reported.keys() | slowed.keys()
     }
+
+
+def _slowed(node: Node, interval: Interval) -> dict[int, tuple[int | None, int | None]]:
+    """By GPU since when it is slowed, or until when it was. What fires while no job is there to be
+    slowed goes on.
+    """
+    gpus = dict(GPU.objects.filter(node=node).values_list("uuid", "pk"))
+    fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
+    slowed: dict[int, tuple[int | None, int | None]] = {}
+    parts = slowed_parts(list(gpus.values()), interval.start_ms, interval.end_ms)
+    for gpu_id, own in parts.items():
+        start_ms, end_ms = union(part[:2] for part in own)[-1]
+        goes_on = end_ms >= (node.last_ms or 0) - HOUR_MS
+        slowed[gpu_id] = (start_ms, None) if goes_on else (None, end_ms)
+    for uuid, since_ms in fires.items():
+        start_ms, _ = slowed.get(gpus[uuid], (None, None))
+        slowed[gpus[uuid]] = (since_ms if start_ms is None else min(since_ms, start_ms), None)
+    return slowed
 
 
 def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:
@@ -45,7 +74,11 @@ def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:
     return {gpu_id: (count, last_ms) for gpu_id, count, last_ms in rows}
 
 
-def _health(broken: BrokenGPU | None, faults: int, last_ms: int | None) -> GPUHealth:
+def _health(
+    broken: BrokenGPU | None,
+    reported: tuple[int, int | None],
+    slowed: tuple[int | None, int | None],
+) -> GPUHealth:
     if broken is None:
-        return GPUHealth("", None, faults, last_ms)
-    return GPUHealth(fault_in_words(broken.reason), broken.since_ms, faults, last_ms)
+        return GPUHealth("", None, *reported, *slowed)
+    return GPUHealth(fault_in_words(broken.reason), broken.since_ms, *reported, *slowed)

@@ -1,20 +1,22 @@
 """Findings of machines and of the queue: their rows in the inbox, and the page of one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
 
+from fleetwatch.dashboard import slowed_gpus
 from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.fault_ends import ended_by_fault, most_lost_usd
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, SLOWED
 from fleetwatch.diagnosis.causes.gpu_fault import OF_APPLICATIONS
-from fleetwatch.diagnosis.findings import evidence, machine_episodes, machine_findings
+from fleetwatch.diagnosis.findings import clock_losses, evidence, machine_episodes, machine_findings
+from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.ranked_findings import Line
@@ -23,7 +25,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import FOREVER_MS
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
@@ -40,6 +42,7 @@ class PlaceRow:
     cause: Cause
     confidence: str
     is_range: bool  # what could have been used is a range; else all that is affected is shown
+    clock_loss: ClockLoss | None = None  # of slowed GPUs, beside what the ledger counts
 
     @property
     def finding(self) -> Finding:
@@ -60,6 +63,12 @@ def row(line: Line) -> PlaceRow:
     return PlaceRow(line, cause, confidence, machine_findings.is_range(line.finding))
 
 
+def rows(lines: Sequence[Line], interval: Interval) -> list[PlaceRow]:
+    """Each in its words, with what the clock cost of those of slowed GPUs."""
+    losses = clock_losses.of_findings([line.finding for line in lines], interval)
+    return [replace(row(line), clock_loss=losses.get(line.finding.pk)) for line in lines]
+
+
 def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
@@ -69,6 +78,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "row": row(seen.line),
         **_past(finding, affected, period),
         **_hurt(finding, period),
+        **slowed_gpus.of_finding(finding, [line.gpu for line in every], period),
         "affected": affected,
         "slight": [line for line in every if line not in affected],
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
@@ -160,7 +170,7 @@ def _others(finding: Finding, period: Period) -> list[PlaceRow]:
         return []
     node = finding.node.name
     lines = machine_findings.findings(period.interval, now=period.now, node=node)
-    return [row(line) for line in lines if line.finding.pk != finding.pk]
+    return rows([line for line in lines if line.finding.pk != finding.pk], period.interval)
 
 
 def _has_alike(finding: Finding) -> bool:

@@ -20,16 +20,17 @@ from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
 from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.selectors import IncidentView
-from fleetwatch.dashboard import incident_pages
+from fleetwatch.dashboard import incident_pages, slowed_gpus
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
-from fleetwatch.diagnosis.causes import FAILURES
-from fleetwatch.diagnosis.findings import inbox, machine_findings, noted_facts
+from fleetwatch.diagnosis.causes import FAILURES, SLOWED
+from fleetwatch.diagnosis.findings import clock_losses, inbox, machine_findings, noted_facts
 from fleetwatch.diagnosis.findings.advice import Advice
+from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
@@ -74,15 +75,21 @@ class Problem:
     again_after_ms: int | None = None  # it began again then or later: one before it was over
     episodes: Episodes | None = None  # where it began more than once
     of_what: Set[Thing] = frozenset()  # a finding of nothing else than an incident's is the same
-    finding: str = ""  # the address of the finding of the same thing as the incident's
+    is_partly: bool = False  # it is also where an incident is of a part of that
+    finding: "Problem | None" = None  # that of the same thing as the incident's
+    clock_loss: ClockLoss | None = None  # of slowed GPUs, beside what the ledger counts
 
 
 def of_node(node: Node, period: Period) -> Context:
     """The node's own and its GPUs', incidents first; then those of jobs that wasted there."""
     lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
+    losses = clock_losses.of_findings([line.finding for line in lines], period.interval)
     own = [
         *_of_machine(machine_incidents.of_node(node.name), period.now),
-        *(_of_finding(row(line), period) for line in lines),
+        *(
+            replace(_of_finding(row(line), period), clock_loss=losses.get(line.finding.pk))
+            for line in lines
+        ),
     ]
     return _with_jobs(own, _Place(node, Scope(node=node.name), Q(node=node)), period)
 
@@ -135,19 +142,29 @@ def _of_jobs(waiting: Findings, place: _Place, period: Period) -> list[Problem]:
 def _findings_in_incidents(problems: Sequence[Problem]) -> list[Problem]:
     """A finding of the same thing as an incident stands in that one's row."""
     incidents = [each for each in problems if each.stands]
-    incident_of = {
-        finding.address: incident.address
+    pairs = [
+        (incident.address, finding)
         for finding in problems
         if not finding.stands and finding.of_what
         for incident in incidents
-        if finding.of_what <= incident.of_what
-    }
-    finding_of = {incident: finding for finding, incident in incident_of.items()}
-    return [
-        replace(each, finding=finding_of.get(each.address, ""))
-        for each in problems
-        if each.address not in incident_of
+        if _is_of(finding, incident)
     ]
+    finding_of = dict(pairs)
+    moved = {finding.address for _, finding in pairs}
+    return [
+        replace(each, finding=finding_of.get(each.address))
+        for each in problems
+        if each.address not in moved
+    ]
+
+
+def _is_of(finding: Problem, incident: Problem) -> bool:
+    """Whether the incident is of the same; what slows a node's GPUs is one thing to mend, however
+    many of them have an incident.
+    """
+    if finding.is_partly:
+        return not finding.of_what.isdisjoint(incident.of_what)
+    return finding.of_what <= incident.of_what
 
 
 def _of_machine(which: Q, now: datetime) -> list[Problem]:
@@ -158,11 +175,12 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     alone = [each.first for each in rows if not each.is_group]
     again = again_after([each.incident for each in alone])
     steps = incident_pages.first_steps(alone, now)
+    losses = slowed_gpus.losses([line for each in rows for line in each.lines])
     return [
-        _of_incident(each, now)
+        _of_incident(each, now, losses)
         if each.is_group
         else replace(
-            _of_incident(each, now),
+            _of_incident(each, now, losses),
             step=steps.get(each.first.incident.pk),
             again_after_ms=again.get(each.first.incident.pk),
         )
@@ -185,8 +203,10 @@ def of_incidents(
     subject can have cost at most.
     """
     rows = incident_rows(machine_incidents.going_on(which, now))
+    losses = slowed_gpus.losses([line for each in rows for line in each.lines])
     return [
-        _at_most(_of_incident(each, now), most_usd.get(each.first.breach.subject)) for each in rows
+        _at_most(_of_incident(each, now, losses), most_usd.get(each.first.breach.subject))
+        for each in rows
     ]
 
 
@@ -196,11 +216,12 @@ def _at_most(problem: Problem, usd: Decimal | None) -> Problem:
     return replace(problem, usd=min(problem.usd, usd))
 
 
-def _of_incident(several: IncidentRow, now: datetime) -> Problem:
+def _of_incident(several: IncidentRow, now: datetime, losses: Mapping[int, ClockLoss]) -> Problem:
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
     why = muted_in_words(incident.muted) if incident.is_accepted else incident.note
+    own = [losses[line.incident.pk] for line in several.lines if line.incident.pk in losses]
     return Problem(
         kind="incident",
         stands=incident.stands(now),
@@ -215,6 +236,7 @@ def _of_incident(several: IncidentRow, now: datetime) -> Problem:
         usd_per_hour=None if incident.note else several.usd_per_hour,
         is_fault=incident.rule.condition == gpu_cannot_work.CONDITION.name,
         of_what={thing for line in several.lines for thing in _things_of(line)},
+        clock_loss=clock_losses.total(own) if own else None,
     )
 
 
@@ -229,6 +251,8 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
     began = _several(episodes(finding))
     gpus = place.line.gpus
     until_ms = machine_findings.over_since_ms(finding)
+    is_slowed = finding.cause == SLOWED
+    is_same = is_slowed or (until_ms is None and began is None)
     return Problem(
         kind=_kind(place),
         title=_title(place, until_ms),
@@ -242,7 +266,8 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
         is_capacity=finding.cause in FAILURES,
         step=_step_of(place, until_ms),
         episodes=began,
-        of_what=_gpus_of(place, period) if until_ms is None and began is None else frozenset(),
+        of_what=_gpus_of(place, period) if is_same else frozenset(),
+        is_partly=is_slowed,
     )
 
 
@@ -254,11 +279,12 @@ def _gpus_of(place: PlaceRow, period: Period) -> Set[Thing]:
 def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
     """What the finding took of the GPU, or of the one that it is an instance of."""
     place = row(line)
+    is_slowed = line.finding.cause == SLOWED
     for each in machine_findings.affected(line.finding, period.interval):
         if each.gpu.pk in (gpu.pk, gpu.parent_id):
             until_ms = machine_findings.over_on_gpu_ms(line.finding, each.gpu)
             began = _several(episodes(line.finding, each.gpu))
-            is_one = until_ms is None and began is None
+            is_same = is_slowed or (until_ms is None and began is None)
             yield Problem(
                 kind=_kind(place),
                 title=_title(place, until_ms),
@@ -272,8 +298,15 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 is_capacity=line.finding.cause in FAILURES,
                 step=_step_of(place, until_ms),
                 episodes=began,
-                of_what={(each.gpu.uuid, line.finding.cause)} if is_one else frozenset(),
+                of_what={(each.gpu.uuid, line.finding.cause)} if is_same else frozenset(),
+                is_partly=is_slowed,
+                clock_loss=_clock_loss(each.gpu, period) if is_slowed else None,
             )
+
+
+def _clock_loss(gpu: GPU, period: Period) -> ClockLoss:
+    [loss] = clock_losses.of_gpus([(gpu.pk, period.interval.start_ms, period.interval.end_ms)])
+    return loss
 
 
 def _of_job(line: Line, advice: Advice, seen: Seen, node: Node) -> Problem:

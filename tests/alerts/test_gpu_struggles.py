@@ -8,7 +8,7 @@ from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.conditions.gpu_memory_errors import Struggle, Trouble
-from fleetwatch.alerts.conditions.gpu_slowed import slowed_since
+from fleetwatch.alerts.conditions.gpu_slowed import LOWER_CLOCK, slowed_since
 from fleetwatch.alerts.measuring.reset_steps import Reset
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
@@ -153,6 +153,30 @@ class TestSlowed:
         assert (breach.label("node"), breach.label("cause")) == ("gpu-01", SLOWED)
         assert (breach.cost_usd, breach.usd_per_hour) == (Decimal("0.20"), Decimal("0.40"))
         assert dict(breach.lines)["Lost"].startswith("10 % of the time")
+
+    @pytest.mark.parametrize(
+        ("usd", "lost_ms", "text"),
+        [
+            ("4.00", 720_000, "cost up to 0.2 GPU-h ($0.80) of work, as if it ran at 60 % of"),
+            ("", 720_000, "cost up to 0.2 GPU-h of work, as if it ran at 60 % of"),
+            ("4.00", 0, "cost up to 0.0 GPU-h ($0.00) of work, as if it ran at 100 % of"),
+            ("4.00", None, ""),
+        ],
+    )
+    def test_it_says_what_the_lower_clock_cost_where_that_is_known(self, usd, lost_ms, text):
+        """Of half an hour, which the ledger counts in full or not at all."""
+        slowed()
+        gpu = a_gpu(index=3)
+        if usd:
+            a_rate(usd, gpu=gpu)
+        half = a_cause(gpu, a_job(), range(6), cause=SLOWED)
+        CauseEntry.objects.filter(pk=half.pk).update(clock_lost_ms=lost_ms)
+
+        states(35)
+
+        line = dict(newest().lines).get(LOWER_CLOCK, "")
+        assert line.startswith(text)
+        assert bool(line) == bool(text)
 
     @pytest.mark.parametrize(("gpus", "drains"), [(1, False), (2, True)])
     def test_a_node_is_drained_for_a_job_of_several_gpus_alone(self, gpus, drains):

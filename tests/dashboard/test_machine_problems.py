@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
@@ -326,3 +327,191 @@ def test_a_machines_finding_stands_in_the_row_of_its_incident(admin):
 
     assert section.count("<tr>") == 2, (fires.pk, pk)  # the head, and the incident's
     assert f'href="/findings/{pk}">finding</a>' in section
+
+
+def fires_hot(on: int = 1, **fields):
+    """An incident of a GPU of n1 that heat slows since 11:00; the ledger counts $0.12."""
+    facts = {
+        "kind": "gpu",
+        "labels": {"node": ["n1"], "cause": ["throttled"]},
+        "has_cost": True,
+        "cost_usd": "0.12",
+        "usd_per_hour": "0.12",
+        "where": f"n1 GPU {on}",
+        "since_ms": to_ms(NOW - HOUR),
+        "until_ms": to_ms(NOW),
+    }
+    rule = Rule.objects.get(condition="gpu_slowed")
+    return incident(gpu(on).uuid, rule=rule, facts=facts, **fields)
+
+
+def hot(*hours_ago: int, on: int = 1, lost: float | None = 0.4) -> None:
+    """Hours at $4 of a GPU that works, of which the ledger counts 3 %, and the clock lost more."""
+    of = job("slurm/della/7")
+    for hours in hours_ago:
+        lost_ms = None if lost is None else round(lost * HOUR_MS)
+        start = {"start": NOW - hours * HOUR, "clock_lost_ms": lost_ms}
+        entry = cause("throttled", of=of, on=gpu(on), low=0.03, high=0.03, **start)
+        own = {"idle_certain_ms": 0, "underused_ms": HOUR_MS * 3 // 100}
+        CauseEntry.objects.filter(pk=entry.pk).update(**own)
+    hold(gpu(on), of, hours_ago=max(hours_ago), hours=max(hours_ago))
+
+
+def rows_of(client, address: str) -> tuple[str, int]:
+    """The section of problems, and how many it has."""
+    section = problems_of(client, address).partition("</section>")[0]
+    return section, section.count("<tr>") - 1
+
+
+@pytest.mark.parametrize("address", ["/nodes/n1", f"/gpus/{UUID}"])
+@pytest.mark.parametrize("hours", [(1,), (1, 5), (1, 5, 9)])
+def test_what_slows_a_gpu_is_one_row_however_often_it_began_with_what_its_clock_lost(
+    admin, address, hours
+):
+    """0.4 of each hour of $4: the incident's last hour, and all in the period."""
+    rate("4.00")
+    hot(*hours)
+    Node.objects.update(last_ms=to_ms(NOW))
+    fires = fires_hot()
+    pk = place("throttled", node=gpu(1).node, last_ms=to_ms(NOW)).pk
+
+    section, rows = rows_of(admin, address)
+
+    words = in_text(section)
+    assert rows == 1
+    assert f'href="/incidents/{fires.pk}"' in section
+    assert f'href="/findings/{pk}">finding</a>' in section
+    assert (f"{len(hours)} times" in words) == (len(hours) > 1)
+    assert "$0.12 so far ≤ $1.60 by the lower clock" in words
+    assert f"in this period ≤ ${1.6 * len(hours):.2f} by the lower clock" in words
+
+
+def test_a_nodes_slowed_gpus_are_in_the_rows_of_those_that_fire(admin):
+    """GPU 2 was slowed too, and has no incident."""
+    rate("4.00")
+    hot(1)
+    hot(3, on=2)
+    Node.objects.update(last_ms=to_ms(NOW))
+    fires_hot()
+    place("throttled", node=gpu(1).node, last_ms=to_ms(NOW))
+
+    section, rows = rows_of(admin, "/nodes/n1")
+    other = problems_of(admin, f"/gpus/{gpu(2).uuid}")
+
+    assert rows == 1
+    assert "of 2 GPUs" in in_text(section)
+    assert "≤ $3.20 by the lower clock" in in_text(section)
+    assert "≤ $1.60 by the lower clock" in in_text(other)  # it is a finding there
+
+
+@pytest.mark.parametrize(
+    ("lost", "usd", "text"),
+    [(0.4, None, "≤ 0.40 GPU-hours by the lower clock"), (None, "4.00", "")],
+)
+def test_without_a_rate_it_is_hours_and_what_was_not_worked_out_is_not_told(admin, lost, usd, text):
+    if usd:
+        rate(usd)
+    hot(1, lost=lost)
+    Node.objects.update(last_ms=to_ms(NOW))
+    fires_hot()
+
+    words = in_text(problems_of(admin, "/nodes/n1"))
+
+    assert text in words
+    assert ("lower clock" in words) == bool(text)
+
+
+@pytest.mark.parametrize("has_incident", [True, False])
+def test_a_slowed_gpu_is_not_said_to_have_no_fault(admin, has_incident):
+    """GPU 1 since 11:00, GPU 2 until 10:00, GPU 3 never."""
+    hot(1)
+    hot(3, on=2)
+    gpu(3)
+    Node.objects.update(last_ms=to_ms(NOW))
+    if has_incident:
+        fires_hot()
+
+    page = in_text(tight(admin.get("/nodes/n1").content.decode()).partition("<h2>GPUs")[2])
+
+    assert "slowed by heat or power, since 20 Nov 11:00" in page
+    assert "was slowed by heat or power, until 20 Nov 10:00" in page
+    assert page.count("no fault") == 1
+
+
+def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(admin):
+    """2 hours of $4: 0.4 of each lost by the clock, 0.03 counted by the ledger."""
+    rate("4.00")
+    hot(1, 2)
+    Node.objects.update(last_ms=to_ms(NOW))
+    fires = fires_hot()
+    Incident.objects.update(facts=fires.facts | {"since_ms": to_ms(NOW - 2 * HOUR)})
+    pk = place("throttled", node=gpu(1).node, first_ms=to_ms(NOW - 2 * HOUR)).pk
+
+    of_finding = tight(admin.get(f"/findings/{pk}").content.decode())
+    of_incident = tight(admin.get(f"/incidents/{fires.pk}").content.decode())
+    of_job = in_text(tight(admin.get("/jobs/slurm/della/7").content.decode()))
+    listed = in_text(tight(admin.get("/findings").content.decode()))
+
+    for page in (of_finding, of_incident):
+        words = in_text(page)
+        assert "≤ $3.20 about 0.80 of 2.00 GPU-hours of work, as if at 60 % of the highest" in words
+        assert "An upper bound: as if all work followed the clock" in words
+        assert "the GPU was busy" in words
+        assert "When it was slowed 1 time" in words
+        assert "Fri 20 Nov, 10:00 still – –" in words
+    assert "$0.24" in of_finding  # by the ledger
+    assert f'href="/incidents/{fires.pk}"' in of_finding
+    assert f'href="/findings/{pk}"' in of_incident
+    assert "≤ $3.20 by the lower clock" in of_job
+    assert "≤ $3.20 by the lower clock" in listed
+
+
+@pytest.mark.parametrize(
+    ("lost", "usd", "text"),
+    [
+        (None, "4.00", "– not worked out of 1.00 GPU-hours: they were judged before it was"),
+        (0.4, None, "≤ 0.40 GPU-h about 0.40 of 1.00 GPU-hours of work"),
+        (0.4, None, "0.40 GPU-hours have no rate and are in no dollars"),
+        (0.0, "4.00", "≤ $0.00 about 0.00 of 1.00 GPU-hours of work, as if at 100 %"),
+    ],
+)
+def test_a_finding_claims_no_more_than_was_worked_out(admin, lost, usd, text):
+    if usd:
+        rate(usd)
+    hot(1, lost=lost)
+    pk = place("throttled", node=gpu(1).node).pk
+
+    assert text in in_text(tight(admin.get(f"/findings/{pk}").content.decode()))
+
+
+def test_of_many_spells_the_newest_are_listed_and_that_is_said(admin):
+    """Every other hour, nine times."""
+    rate("4.00")
+    hot(*range(1, 19, 2))
+    Node.objects.update(last_ms=to_ms(NOW))
+    pk = place("throttled", node=gpu(1).node).pk
+
+    page = in_text(tight(admin.get(f"/findings/{pk}").content.decode()))
+
+    section = page.partition("When it was slowed")[2].partition("Lowest clock, of")[0]
+    assert "the newest 8 of 9 times" in section
+    assert section.count("n1 · 1") == 8
+    assert "Fri 20 Nov, 11:00 still" in section
+    assert "Fri 20 Nov, 09:00 Fri 20 Nov, 10:00" in section
+
+
+def test_what_is_over_leads_from_its_finding_to_its_incidents_too(admin):
+    rate("4.00")
+    hot(1)
+    hot(1, on=2)
+    Node.objects.update(last_ms=to_ms(NOW) + 3 * HOUR_MS)
+    ended = {"resolved_at": NOW, "ended_ms": to_ms(NOW)}
+    over = fires_hot(**ended)
+    never = fires_hot(2, **ended)
+    Incident.objects.filter(pk=never.pk).update(fired_ms=None)
+    pk = place("throttled", node=gpu(1).node).pk
+
+    page = tight(admin.get(f"/findings/{pk}").content.decode())
+
+    assert f'href="/incidents/{over.pk}">n1 GPU 1</a>' in page
+    assert f'href="/incidents/{never.pk}"' not in page

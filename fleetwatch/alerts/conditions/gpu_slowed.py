@@ -3,7 +3,7 @@ dollars are what the lower clock wasted.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Measured
@@ -14,6 +14,8 @@ from fleetwatch.alerts.measuring.slowed_holders import SlowedHolder, slowed_hold
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.causes.throttled import OF_SEVERAL
+from fleetwatch.diagnosis.findings import clock_losses
+from fleetwatch.diagnosis.findings.clock_losses import NOTHING, ClockLoss
 from fleetwatch.diagnosis.slowed_cells import slowed_parts
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -21,6 +23,7 @@ from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.notify import wording
 
 CAUSE = BY_CODE[SLOWED]
+LOWER_CLOCK = "Lower clock"  # the line that says what it cost
 LOOKS_BACK_MS = 7 * 24 * 60 * 60_000  # before it fired: what goes on for longer began then at most
 
 
@@ -53,6 +56,7 @@ class _Slowed:
     since_ms: int
     parts: Sequence[Part]
     holder: SlowedHolder | None  # who can't mend it; None: nobody known
+    clock: ClockLoss = NOTHING
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -72,6 +76,21 @@ class _Slowed:
             " useful work, at a lower clock"
         )
 
+    @property
+    def clock_lost(self) -> str:
+        """What the lower clock cost of its work, whatever the ledger counts; "" where that is not
+        known.
+        """
+        clock = self.clock
+        if clock.clock is None:
+            return ""
+        usd = "" if clock.usd is None else f" ({wording.usd(clock.usd)})"
+        return (
+            f"cost up to {wording.gpu_hours(clock.lost_ms)}{usd} of work, as if it ran at"
+            f" {wording.share(clock.clock)} of its highest clock; the ledger counts little of that"
+            " as waste, because the GPU was busy"
+        )
+
 
 def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episode, _Slowed]:
     """Of each (of the GPU with that id) since when, without a break in which it would be over."""
@@ -82,9 +101,17 @@ def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episo
     parts = slowed_parts(gpu_ids, start_ms, max(each.until_ms for each, _ in episodes))
     holders = slowed_holders(episodes)
     clear_ms = max(watch.settings.timing.clear_ms, 1)
-    return {
-        each: _one(each, parts.get(gpu_id, ()), holders.get(each), clear_ms=clear_ms)
+    slowed = [
+        _one(each, parts.get(gpu_id, ()), holders.get(each), clear_ms=clear_ms)
         for each, gpu_id in episodes
+    ]
+    asked = [
+        (gpu_id, each.since_ms, each.episode.until_ms)
+        for each, (_, gpu_id) in zip(slowed, episodes, strict=True)
+    ]
+    return {
+        each.episode: replace(each, clock=clock)
+        for each, clock in zip(slowed, clock_losses.of_gpus(asked), strict=True)
     }
 
 
@@ -132,6 +159,7 @@ def _breach(
         lines=(
             ("What is wrong", CAUSE.sentence),
             *((("Lost", slowed.lost),) if slowed.parts else ()),
+            *(((LOWER_CLOCK, slowed.clock_lost),) if slowed.clock_lost else ()),
         ),
         actions=slowed.actions,
         labels=gpu_labels([gpu], clusters) | {"cause": (SLOWED,)},
@@ -154,5 +182,8 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     every_minutes=5,  # as diagnosis looks at the hour that goes on
-    covers="only what the ledger counts as underused or stalled while the clock was lower",
+    covers=(
+        "only what the ledger counts as underused or stalled while the clock was lower: in the rest"
+        " the GPU was busy"
+    ),
 )

@@ -9,6 +9,7 @@ from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 
 MOST = 50
+FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
 
 
 def of_node(name: str) -> Q:
@@ -26,11 +27,20 @@ def of_job(key: str, uuids: Iterable[str]) -> Q:
     return Q(subject=key) | Q(subject__in=list(uuids))
 
 
+def firing_since(condition: str, subjects: Iterable[str]) -> dict[str, int]:
+    """By the subject since when an incident of a rule of that condition fires, that the reader may
+    see.
+    """
+    rows = visible_incidents().filter(
+        rule__condition=condition, subject__in=list(subjects), state__in=FIRES
+    )
+    return dict(rows.order_by("-since_ms").values_list("subject", "since_ms"))
+
+
 def going_on(which: Q, now: datetime) -> list[IncidentView]:
     """Of them those that fire and the reader may see, as they stand now, critical ones first,
     then the oldest.
     """
-    fires = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
-    rows = visible_incidents().filter(which, state__in=fires).order_by("since_ms", "pk")[:MOST]
+    rows = visible_incidents().filter(which, state__in=FIRES).order_by("since_ms", "pk")[:MOST]
     views = [view.at(now) for view in views_of(rows)]
     return sorted(views, key=lambda view: view.incident.rule.severity != Severity.CRITICAL)

@@ -44,11 +44,12 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.priced_steps import saving_step, with_savings
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, live, page, shows
+from fleetwatch.dashboard.slowed_gpus import IS_SLOWED
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving, together, total
-from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, title
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
@@ -88,6 +89,8 @@ MAX_CHOICES = 200
 CAUSES_BY = ("wasted", "cause")  # the most wasted first, or in the order of evaluation
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 DEMAND_H = 24
+# by the cause of a node's finding the condition whose incidents tell the same
+RULES = dict.fromkeys(FAILURES, CANNOT_WORK) | {SLOWED: IS_SLOWED}
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
 PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "view", "after", *PERIOD)
 COMPACT = "compact"  # a line for each, without what to do
@@ -168,7 +171,7 @@ def _lines(
     return {
         **of_jobs,
         "people": deciding.assignable(cast("User", request.user), period.now)[:MAX_CHOICES],
-        "places": [place_pages.row(line) for line in places[:MAX_PLACES]],
+        "places": place_pages.rows(places[:MAX_PLACES], period.interval),
         "places_left": max(len(places) - MAX_PLACES, 0),
         "places_count": len(places),
         "of_jobs_count": len(shown.of_jobs),
@@ -344,14 +347,15 @@ def _rights(finding: Finding, user: User, now: datetime) -> Context:
 
 
 def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
-    """What the page of a node's or a cluster's finding shows of it alone; of GPUs that can't work
-    also their incidents, which tell the same fault to now.
+    """What the page of a node's or a cluster's finding shows of it alone; of GPUs that can't work,
+    or are slowed, also their incidents, which tell the same to now.
     """
     context = place_pages.context(finding, seen, period) | {"history": selectors.history(finding)}
-    if finding.cause not in FAILURES:
+    rule = RULES.get(finding.cause)
+    if rule is None:
         return context
-    uuids = [line.gpu.uuid for line in context["affected"]]
-    which = Q(subject__in=uuids, rule__condition=CANNOT_WORK)
+    uuids = [line.gpu.uuid for line in (*context["affected"], *context["slight"])]
+    which = Q(subject__in=uuids, rule__condition=rule)
     return context | {"problems": of_incidents(which, period.now)}
 
 

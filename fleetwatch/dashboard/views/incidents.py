@@ -41,7 +41,7 @@ from fleetwatch.alerts.selectors import (
     with_decisions,
 )
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard import agreements, incident_pages, late_incidents
+from fleetwatch.dashboard import agreements, incident_pages, late_incidents, slowed_gpus
 from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
@@ -267,6 +267,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
+        **slowed_gpus.of_incident(view, period),
         **_advice(view, period.now),
         "subject_url": _subject_url(user, breach, period),
         "places": places(breach),

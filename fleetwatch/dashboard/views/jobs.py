@@ -73,7 +73,7 @@ from fleetwatch.diagnosis.causes import (
     of_kind,
     title,
 )
-from fleetwatch.diagnosis.findings import inbox, machine_findings
+from fleetwatch.diagnosis.findings import clock_losses, inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED, Explained
@@ -538,6 +538,7 @@ def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) 
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),
         "slowed": slowed,
+        "clock_loss": clock_losses.of_job(job, interval) if slowed else None,
         "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
     }
 

@@ -14,6 +14,7 @@ from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import spread
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval, floor_hour, from_ms, to_ms
 
 Asked = tuple[int, int, int]  # a GPU's id, and [start_ms, end_ms)
@@ -43,6 +44,9 @@ class ClockLoss:
     def clock(self) -> float | None:
         """As if at this share of the highest clock, at least; None where that is not known."""
         return 1 - self.lost_ms / self.read_ms if self.read_ms else None
+
+
+NOTHING = ClockLoss()
 
 
 class _Entry(NamedTuple):
@@ -85,6 +89,26 @@ def of_findings(findings: Iterable[Finding], interval: Interval) -> Mapping[int,
         )
         for finding in slowed
     }
+
+
+def of_job(job: Job, interval: Interval) -> ClockLoss:
+    """What it took so of the job in the period, on all its GPUs."""
+    start_ms, end_ms = interval.start_ms, interval.end_ms
+    entries = _entries(Q(job=job), start_ms, end_ms)
+    return _loss(entries, start_ms, end_ms, RatesInForce({each.gpu_id for each in entries}))
+
+
+def total(losses: Iterable[ClockLoss]) -> ClockLoss:
+    """Those of different time as one."""
+    every = [*losses]
+    dollars = [each.usd for each in every if each.usd is not None]
+    return ClockLoss(
+        sum(each.held_ms for each in every),
+        sum(each.lost_ms for each in every),
+        sum(dollars, Decimal(0)) if dollars else None,
+        sum(each.unpriced_ms for each in every),
+        sum(each.unread_ms for each in every),
+    )
 
 
 def _entries(which: Q, start_ms: int, end_ms: int) -> list[_Entry]:
