@@ -1,6 +1,6 @@
 """What is known to be wrong with each GPU of a node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Max
@@ -8,13 +8,15 @@ from django.db.models import Count, Max
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.diagnosis.slowed_cells import slowed_parts
+from fleetwatch.diagnosis.slowed_cells import Part, slowed_parts
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.spans import union
 from fleetwatch.telemetry.models import HealthEvent
 
+# since when a GPU is slowed, or until when it was
+Slowed = tuple[int | None, int | None]
 RECOVERED = ("gpu_ok", "driver_ok", "resumed")
 
 
@@ -47,22 +49,23 @@ def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
     }
 
 
-def _slowed(node: Node, interval: Interval) -> dict[int, tuple[int | None, int | None]]:
-    """By GPU since when it is slowed, or until when it was. What fires while no job is there to be
-    slowed goes on.
-    """
+def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
+    """What fires while no job is there to be slowed goes on."""
     gpus = dict(GPU.objects.filter(node=node).values_list("uuid", "pk"))
-    fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
-    slowed: dict[int, tuple[int | None, int | None]] = {}
     parts = slowed_parts(list(gpus.values()), interval.start_ms, interval.end_ms)
-    for gpu_id, own in parts.items():
-        start_ms, end_ms = union(part[:2] for part in own)[-1]
-        goes_on = end_ms >= (node.last_ms or 0) - HOUR_MS
-        slowed[gpu_id] = (start_ms, None) if goes_on else (None, end_ms)
+    slowed = {gpu_id: _last(own, node) for gpu_id, own in parts.items()}
+    fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
     for uuid, since_ms in fires.items():
         start_ms, _ = slowed.get(gpus[uuid], (None, None))
-        slowed[gpus[uuid]] = (since_ms if start_ms is None else min(since_ms, start_ms), None)
+        slowed[gpus[uuid]] = (min(since_ms, start_ms or since_ms), None)
     return slowed
+
+
+def _last(parts: Sequence[Part], node: Node) -> Slowed:
+    """By the last time without a break."""
+    start_ms, end_ms = union(part[:2] for part in parts)[-1]
+    goes_on = end_ms >= (node.last_ms or 0) - HOUR_MS
+    return (start_ms, None) if goes_on else (None, end_ms)
 
 
 def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:
@@ -77,7 +80,7 @@ def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:
 def _health(
     broken: BrokenGPU | None,
     reported: tuple[int, int | None],
-    slowed: tuple[int | None, int | None],
+    slowed: Slowed,
 ) -> GPUHealth:
     if broken is None:
         return GPUHealth("", None, *reported, *slowed)

@@ -49,6 +49,12 @@ class PlaceRow:
         return self.line.finding
 
     @property
+    def has_three_figures(self) -> bool:
+        """Of the head of its page: what is at stake, what it took, and how sure that is."""
+        has_clock = self.clock_loss is not None and self.clock_loss.held_ms > 0
+        return (self.is_range or not self.cause.machine.worth) and not has_clock
+
+    @property
     def title(self) -> str:
         """Its cause, in the past where its node was heard since without it."""
         node = self.finding.node
@@ -75,7 +81,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
     every = machine_findings.affected(finding, interval)
     affected = clearly_affected(finding.cause, every)
     return {
-        "row": row(seen.line),
+        "row": rows([seen.line], interval)[0],
         **_past(finding, affected, period),
         **_hurt(finding, period),
         **slowed_gpus.of_finding(finding, [line.gpu for line in every], period),

@@ -32,6 +32,7 @@ from fleetwatch.diagnosis.findings import clock_losses, inbox, machine_findings,
 from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
+from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.findings.seen_on import Seen, seen_on
@@ -221,7 +222,6 @@ def _of_incident(several: IncidentRow, now: datetime, losses: Mapping[int, Clock
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
     why = muted_in_words(incident.muted) if incident.is_accepted else incident.note
-    own = [losses[line.incident.pk] for line in several.lines if line.incident.pk in losses]
     return Problem(
         kind="incident",
         stands=incident.stands(now),
@@ -236,8 +236,13 @@ def _of_incident(several: IncidentRow, now: datetime, losses: Mapping[int, Clock
         usd_per_hour=None if incident.note else several.usd_per_hour,
         is_fault=incident.rule.condition == gpu_cannot_work.CONDITION.name,
         of_what={thing for line in several.lines for thing in _things_of(line)},
-        clock_loss=clock_losses.total(own) if own else None,
+        clock_loss=_clock_loss_of(several, losses),
     )
+
+
+def _clock_loss_of(several: IncidentRow, losses: Mapping[int, ClockLoss]) -> ClockLoss | None:
+    own = [losses[line.incident.pk] for line in several.lines if line.incident.pk in losses]
+    return clock_losses.total(own) if own else None
 
 
 def _things_of(view: IncidentView) -> Iterable[Thing]:
@@ -278,35 +283,39 @@ def _gpus_of(place: PlaceRow, period: Period) -> Set[Thing]:
 
 def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
     """What the finding took of the GPU, or of the one that it is an instance of."""
-    place = row(line)
     is_slowed = line.finding.cause == SLOWED
     for each in machine_findings.affected(line.finding, period.interval):
         if each.gpu.pk in (gpu.pk, gpu.parent_id):
-            until_ms = machine_findings.over_on_gpu_ms(line.finding, each.gpu)
-            began = _several(episodes(line.finding, each.gpu))
-            is_same = is_slowed or (until_ms is None and began is None)
-            yield Problem(
-                kind=_kind(place),
-                title=_title(place, until_ms),
-                about=_worth(place),
-                address=_address("finding", line.finding.pk),
-                links=(),
-                since_ms=to_ms(each.first),
-                until_ms=until_ms,
-                **_dollars(place, each.caused),
-                total_usd=_total_usd_of(place, each.gpu, period),
-                is_capacity=line.finding.cause in FAILURES,
-                step=_step_of(place, until_ms),
-                episodes=began,
-                of_what={(each.gpu.uuid, line.finding.cause)} if is_same else frozenset(),
-                is_partly=is_slowed,
-                clock_loss=_clock_loss(each.gpu, period) if is_slowed else None,
-            )
+            problem = _of_affected(line, each, period)
+            yield _slowed(problem, each.gpu, period) if is_slowed else problem
 
 
-def _clock_loss(gpu: GPU, period: Period) -> ClockLoss:
-    [loss] = clock_losses.of_gpus([(gpu.pk, period.interval.start_ms, period.interval.end_ms)])
-    return loss
+def _of_affected(line: Line, each: Affected, period: Period) -> Problem:
+    place = row(line)
+    until_ms = machine_findings.over_on_gpu_ms(line.finding, each.gpu)
+    began = _several(episodes(line.finding, each.gpu))
+    is_same = until_ms is None and began is None
+    return Problem(
+        kind=_kind(place),
+        title=_title(place, until_ms),
+        about=_worth(place),
+        address=_address("finding", line.finding.pk),
+        links=(),
+        since_ms=to_ms(each.first),
+        until_ms=until_ms,
+        **_dollars(place, each.caused),
+        total_usd=_total_usd_of(place, each.gpu, period),
+        is_capacity=line.finding.cause in FAILURES,
+        step=_step_of(place, until_ms),
+        episodes=began,
+        of_what={(each.gpu.uuid, line.finding.cause)} if is_same else frozenset(),
+    )
+
+
+def _slowed(problem: Problem, gpu: GPU, period: Period) -> Problem:
+    """However often it began, with what the clock cost on the GPU."""
+    [loss] = clock_losses.of_gpus([(gpu.pk, period.interval)])
+    return replace(problem, of_what={(gpu.uuid, SLOWED)}, is_partly=True, clock_loss=loss)
 
 
 def _of_job(line: Line, advice: Advice, seen: Seen, node: Node) -> Problem:

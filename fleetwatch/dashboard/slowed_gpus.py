@@ -8,6 +8,7 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
+from fleetwatch.dashboard.likely_causes import meanwhile
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.causes import SLOWED
@@ -17,7 +18,7 @@ from fleetwatch.diagnosis.findings.slowed_spells import Spells, slowed_spells
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.intervals import Interval
 
 IS_SLOWED = gpu_slowed.CONDITION.name
 MAX_INCIDENTS = 8  # of those that are over
@@ -34,9 +35,7 @@ def losses(views: Iterable[IncidentView]) -> Mapping[int, ClockLoss]:
         return {}
     gpus = inventory.newest_rows({view.breach.subject for view in slowed})
     there = [view for view in slowed if view.breach.subject in gpus]
-    asked = [
-        (gpus[view.breach.subject].pk, view.breach.since_ms, view.breach.until_ms) for view in there
-    ]
+    asked = [(gpus[view.breach.subject].pk, meanwhile(view.breach)) for view in there]
     return {
         view.incident.pk: loss
         for view, loss in zip(there, clock_losses.of_gpus(asked), strict=True)
@@ -51,10 +50,7 @@ def of_incident(view: IncidentView, period: Period) -> Context:
 
 def _spells_of(breach: Breach, period: Period) -> Spells:
     gpu = inventory.gpu(breach.subject) if is_of_slowed(breach) and sight() is None else None
-    if gpu is None or breach.since_ms >= breach.until_ms:
-        return Spells()
-    meanwhile = Interval(from_ms(breach.since_ms), from_ms(breach.until_ms))
-    return slowed_spells([gpu], meanwhile, now=period.now)
+    return slowed_spells([gpu], meanwhile(breach), now=period.now) if gpu else Spells()
 
 
 def of_finding(finding: Finding, gpus: Sequence[GPU], period: Period) -> Context:
@@ -63,7 +59,6 @@ def of_finding(finding: Finding, gpus: Sequence[GPU], period: Period) -> Context
         return {}
     interval = period.interval
     return {
-        "clock_loss": clock_losses.of_findings([finding], interval).get(finding.pk),
         "spells": slowed_spells(gpus, interval, now=period.now),
         "earlier_incidents": _over(gpus, interval),
     }

@@ -107,9 +107,10 @@ def _clock_lost(
     """Of each group of slowed cells what the clock cost at most, though most of it was busy; None
     of other causes.
     """
-    slowed = verdicts.cause[at] == NUMBER[SLOWED]
-    lost = _sums(_held(table) * verdicts.high[at], group)
-    return np.where(_together(np.maximum, slowed.astype(np.int64), group), lost, None)
+    is_slowed = (verdicts.cause[at] == NUMBER[SLOWED]).astype(np.int64)
+    lost = _sums(_held(table) * verdicts.high[at], group).astype(object)
+    lost[_together(np.maximum, is_slowed, group) == 0] = None
+    return lost
 
 
 def _held(table: cell_states.Table) -> Ints:

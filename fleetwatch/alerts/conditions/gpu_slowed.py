@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.slowed_cells import slowed_parts
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
+from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.notify import wording
 
 CAUSE = BY_CODE[SLOWED]
@@ -57,6 +58,11 @@ class _Slowed:
     parts: Sequence[Part]
     holder: SlowedHolder | None  # who can't mend it; None: nobody known
     clock: ClockLoss = NOTHING
+
+    @property
+    def interval(self) -> Interval:
+        until_ms = max(self.episode.until_ms, self.since_ms + 1)
+        return Interval(from_ms(self.since_ms), from_ms(until_ms))
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -105,10 +111,12 @@ def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episo
         _one(each, parts.get(gpu_id, ()), holders.get(each), clear_ms=clear_ms)
         for each, gpu_id in episodes
     ]
-    asked = [
-        (gpu_id, each.since_ms, each.episode.until_ms)
-        for each, (_, gpu_id) in zip(slowed, episodes, strict=True)
-    ]
+    return _with_clocks(slowed, [gpu_id for _, gpu_id in episodes])
+
+
+def _with_clocks(slowed: Sequence[_Slowed], gpu_ids: Sequence[int]) -> dict[Episode, _Slowed]:
+    """Each with what the lower clock cost, of the GPU with that id."""
+    asked = [(gpu_id, each.interval) for each, gpu_id in zip(slowed, gpu_ids, strict=True)]
     return {
         each.episode: replace(each, clock=clock)
         for each, clock in zip(slowed, clock_losses.of_gpus(asked), strict=True)

@@ -538,8 +538,17 @@ def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) 
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),
         "slowed": slowed,
-        "clock_loss": clock_losses.of_job(job, interval) if slowed else None,
-        "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
+        **_slowed(job, interval, slowed),
+    }
+
+
+def _slowed(job: Job, interval: Interval, slowed: Caused | None) -> Context:
+    """Which machines slowed it, and what their clock cost it."""
+    if slowed is None:
+        return {"clock_loss": None, "slowed_by": []}
+    return {
+        "clock_loss": clock_losses.of_job(job, interval),
+        "slowed_by": machine_findings.slowing(job, interval),
     }
 
 

@@ -13,11 +13,11 @@ from django.db.models import Q
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
-from fleetwatch.diagnosis.slowed_cells import spread
+from fleetwatch.diagnosis.slowed_cells import Part, spread
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 
-Asked = tuple[int, int, int]  # a GPU's id, and [start_ms, end_ms)
+Asked = tuple[int, Interval]  # a GPU's id, and when
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,15 @@ def of_gpus(asked: Sequence[Asked]) -> list[ClockLoss]:
     """Of each GPU in its time: five minutes that touch it."""
     if not asked:
         return []
-    gpu_ids = {gpu_id for gpu_id, *_ in asked}
-    _, starts, ends = zip(*asked, strict=True)
-    entries = _entries(Q(gpu__in=gpu_ids), min(starts), max(ends))
+    whole = Interval(
+        min(interval.start for _, interval in asked), max(interval.end for _, interval in asked)
+    )
+    gpu_ids = {gpu_id for gpu_id, _ in asked}
+    entries = _entries(Q(gpu__in=gpu_ids), whole)
     rates = RatesInForce(gpu_ids)
     return [
-        _loss([each for each in entries if each.gpu_id == gpu_id], start_ms, end_ms, rates)
-        for gpu_id, start_ms, end_ms in asked
+        _loss([each for each in entries if each.gpu_id == gpu_id], interval, rates)
+        for gpu_id, interval in asked
     ]
 
 
@@ -79,13 +81,11 @@ def of_findings(findings: Iterable[Finding], interval: Interval) -> Mapping[int,
     slowed = [each for each in findings if each.cause == SLOWED and each.node_id]
     if not slowed:
         return {}
-    nodes = {each.node_id for each in slowed}
-    start_ms, end_ms = interval.start_ms, interval.end_ms
-    entries = _entries(Q(node__in=nodes), start_ms, end_ms)
+    entries = _entries(Q(node__in={each.node_id for each in slowed}), interval)
     rates = RatesInForce({each.gpu_id for each in entries})
     return {
         finding.pk: _loss(
-            [each for each in entries if each.node_id == finding.node_id], start_ms, end_ms, rates
+            [each for each in entries if each.node_id == finding.node_id], interval, rates
         )
         for finding in slowed
     }
@@ -93,9 +93,8 @@ def of_findings(findings: Iterable[Finding], interval: Interval) -> Mapping[int,
 
 def of_job(job: Job, interval: Interval) -> ClockLoss:
     """What it took so of the job in the period, on all its GPUs."""
-    start_ms, end_ms = interval.start_ms, interval.end_ms
-    entries = _entries(Q(job=job), start_ms, end_ms)
-    return _loss(entries, start_ms, end_ms, RatesInForce({each.gpu_id for each in entries}))
+    entries = _entries(Q(job=job), interval)
+    return _loss(entries, interval, RatesInForce({each.gpu_id for each in entries}))
 
 
 def total(losses: Iterable[ClockLoss]) -> ClockLoss:
@@ -111,42 +110,31 @@ def total(losses: Iterable[ClockLoss]) -> ClockLoss:
     )
 
 
-def _entries(which: Q, start_ms: int, end_ms: int) -> list[_Entry]:
+def _entries(which: Q, interval: Interval) -> list[_Entry]:
     rows = CauseEntry.objects.filter(
-        which,
-        cause=SLOWED,
-        start__gte=floor_hour(from_ms(start_ms)),
-        start__lt=from_ms(end_ms),
+        which, cause=SLOWED, start__gte=floor_hour(interval.start), start__lt=interval.end
     )
     return [_Entry(*row) for row in rows.values_list(*_Entry._fields)]
 
 
-def _loss(entries: Iterable[_Entry], start_ms: int, end_ms: int, rates: RatesInForce) -> ClockLoss:
-    held_ms = lost_ms = unpriced_ms = unread_ms = 0
-    priced = []
-    for entry in entries:
-        first_ms, last_ms, own_ms = _inside(entry, entry.held_ms, start_ms, end_ms)
-        held_ms += own_ms
-        if entry.clock_lost_ms is None:
-            unread_ms += own_ms
-            continue
-        *_, cost_ms = _inside(entry, entry.clock_lost_ms, start_ms, end_ms)
-        lost_ms += cost_ms
-        usd = rates.usd(entry.gpu_id, first_ms, last_ms, cost_ms) if cost_ms else Decimal(0)
-        unpriced_ms += cost_ms if usd is None else 0
-        priced.append(usd)
-    dollars = [usd for usd in priced if usd is not None]
-    return ClockLoss(
-        held_ms, lost_ms, sum(dollars, Decimal(0)) if dollars else None, unpriced_ms, unread_ms
-    )
+def _loss(entries: Iterable[_Entry], interval: Interval, rates: RatesInForce) -> ClockLoss:
+    return total(_loss_of(entry, interval, rates) for entry in entries)
 
 
-def _inside(entry: _Entry, ms: int, start_ms: int, end_ms: int) -> tuple[int, int, int]:
-    """From its first to its last five minutes that touch the time, and what of the milliseconds
-    lies in these.
-    """
+def _loss_of(entry: _Entry, interval: Interval, rates: RatesInForce) -> ClockLoss:
+    """What of the entry's five minutes touches the time."""
+    held = _inside(entry, entry.held_ms, interval)
+    held_ms = sum(ms for *_, ms in held)
+    if entry.clock_lost_ms is None or not held:
+        return ClockLoss(held_ms, unread_ms=held_ms)
+    lost_ms = sum(ms for *_, ms in _inside(entry, entry.clock_lost_ms, interval))
+    start_ms, *_ = held[0]
+    _, end_ms, _ = held[-1]
+    usd = rates.usd(entry.gpu_id, start_ms, end_ms, lost_ms)
+    return ClockLoss(held_ms, lost_ms, usd, unpriced_ms=lost_ms if usd is None else 0)
+
+
+def _inside(entry: _Entry, ms: int, interval: Interval) -> list[Part]:
+    """Of the milliseconds, spread over its five minutes, those that touch the time."""
     every = spread(to_ms(entry.start), entry.cells, ms)
-    parts = [part for part in every if part[1] > start_ms and part[0] < end_ms]
-    if not parts:
-        return start_ms, start_ms, 0
-    return parts[0][0], parts[-1][1], sum(part[2] for part in parts)
+    return [part for part in every if part[1] > interval.start_ms and part[0] < interval.end_ms]

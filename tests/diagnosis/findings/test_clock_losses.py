@@ -10,7 +10,7 @@ from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.findings import clock_losses
 from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.models import CauseEntry
-from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, from_ms, to_ms
 from tests.diagnosis.told import NOW, cause, gpu, job, place, rate
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def slowed(lost: float | None = 0.4, *, on: int = 1, **facts) -> CauseEntry:
 
 
 def of_gpu(start_ms: int = START_MS, end_ms: int = START_MS + HOUR_MS) -> ClockLoss:
-    [loss] = clock_losses.of_gpus([(gpu(1).pk, start_ms, end_ms)])
+    [loss] = clock_losses.of_gpus([(gpu(1).pk, Interval(from_ms(start_ms), from_ms(end_ms)))])
     return loss
 
 
@@ -49,9 +49,7 @@ def test_a_finding_has_all_gpus_of_its_node_and_says_the_same_as_these():
 
     losses = clock_losses.of_findings([finding, broken], OF_HOUR)
 
-    several = clock_losses.of_gpus(
-        [(gpu(number).pk, START_MS, START_MS + HOUR_MS) for number in (1, 2)]
-    )
+    several = clock_losses.of_gpus([(gpu(number).pk, OF_HOUR) for number in (1, 2)])
     assert losses == {finding.pk: ClockLoss(2 * HOUR_MS, HOUR_MS // 2, Decimal("2.00"), 0, 0)}
     assert sum(each.lost_ms for each in several) == HOUR_MS // 2
     assert sum(each.usd for each in several) == Decimal("2.00")
