@@ -9,12 +9,13 @@ from datetime import datetime
 from django.urls import reverse
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.exempt_jobs import exempt
 from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
 from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.alerts.selectors import timeline
-from fleetwatch.alerts.silences import endable
+from fleetwatch.alerts.silences import endable, in_words
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
@@ -47,6 +48,7 @@ class Agreement:
     is_of_finding: bool = False
     exemption_id: int | None = None
     may_end: bool = False  # the reader may end the exemption
+    of: str = ""  # what the exemption is for, in words, for who may see that
 
     @property
     def is_no_waste(self) -> bool:
@@ -102,11 +104,13 @@ def _of_exemptions(lines: Iterable[Line], reader: User, now: datetime) -> list[A
         return []
     silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
     may_end = endable(reader, list(silences), now=now)
+    sees_all = sight() is None
     return [
         replace(
             _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", EXEMPTED),
             exemption_id=silence.pk,
             may_end=silence.pk in may_end,
+            of=in_words(silence) if sees_all or silence.pk in may_end else "",
         )
         for silence in silences
     ]

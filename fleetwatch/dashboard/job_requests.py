@@ -1,7 +1,7 @@
 """What a job asked for against what it held: as far as its scheduler said it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleetwatch.dashboard.job_memory import MemoryUse
 from fleetwatch.dashboard.numbers import UNKNOWN, duration, gigabytes, percent
@@ -16,21 +16,26 @@ IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_
 NOT_SAID = "Not reported by its scheduler"
 NOT_KEPT = "Use is not kept per job"
 NOT_READ = "Use was not read"
+TIME_LIMIT = "Time limit"
+NO_LIMIT = "no limit reported"  # whether there is none, or nobody said it
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """One resource: asked for and held, in words; a dash, and why, where that is not known."""
+    """One resource: asked for and held, in words; a dash, and why, where that is not known.
+    `asked`: as what that is missing, where it is not called so.
+    """
 
     name: str
     requested: str
     held: str
     why: str = ""
+    asked: str = ""
 
     @property
     def is_known(self) -> bool:
         """Whether either is known: of what nobody said and nobody counts there is no line."""
-        return {self.requested, self.held} != {UNKNOWN}
+        return not {self.requested, self.held} <= {UNKNOWN, NO_LIMIT}
 
 
 def request_lines(
@@ -45,14 +50,30 @@ def request_lines(
     evidence of its finding names, of its memory the most that was read.
     """
     asked_gpus = granted_gpus(job.labels)
-    limit_ms = time_limit_ms(job.labels)
-    lasted_ms = None if job.start_ms is None else (job.end_ms or now_ms) - job.start_ms
     return [
         _line("GPUs", str(asked_gpus or UNKNOWN), str(gpus)),
-        _line("Time limit", duration(limit_ms), duration(lasted_ms)),
+        _time(job, now_ms),
         _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, _cores(evidence)),
         _line("Memory", job.labels.get("requested_memory") or UNKNOWN, _most(memory), NOT_READ),
     ]
+
+
+def _time(job: Job, now_ms: int) -> RequestLine:
+    """How long it may run, and ran: "at most 24 h", "20 h so far"."""
+    limit_ms = time_limit_ms(job.labels)
+    lasted_ms = None if job.start_ms is None else (job.end_ms or now_ms) - job.start_ms
+    line = _line(TIME_LIMIT, duration(limit_ms), duration(lasted_ms))
+    return replace(
+        line,
+        name="Time",
+        asked=TIME_LIMIT,
+        requested=NO_LIMIT if limit_ms is None else f"at most {line.requested}",
+        held=line.held if lasted_ms is None else _ran(line.held, is_over=job.end_ms is not None),
+    )
+
+
+def _ran(lasted: str, *, is_over: bool) -> str:
+    return f"ran {lasted}" if is_over else f"{lasted} so far"
 
 
 def _cores(evidence: Evidence | None) -> str:
@@ -113,7 +134,7 @@ def notes(lines: Sequence[RequestLine], *, is_submit_known: bool) -> list[str]:
     named: dict[str, list[str]] = {}
     for line in lines:
         if line.why:
-            named.setdefault(line.why, []).append(_inside(line.name))
+            named.setdefault(line.why, []).append(_inside(line.asked or line.name))
     if not is_submit_known:
         named.setdefault(NOT_SAID, []).append("when it was submitted")
     return [f"{why}: {', '.join(names)}." for why, names in named.items()]

@@ -10,6 +10,8 @@ import pytest
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.models import Incident, Rule, Silence
+from fleetwatch.dashboard.agreed_time import agreed_time
+from fleetwatch.dashboard.agreements import EXEMPTED, Agreement
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.fences import Fences
@@ -217,6 +219,44 @@ def test_what_is_exempt_is_in_no_sum_on_its_jobs_page_either(admin, idle):
     exempted()
 
     assert "in no sum: exempt" in in_text(page(admin, JOB))
+
+
+def test_an_exempt_job_and_its_finding_say_first_that_and_by_what_it_is(admin, idle):
+    exempted()
+
+    for address in addresses(idle):
+        shown = in_text(page(admin, address))
+
+        headline = "Exempt: GPUs unused 100 % of its time, not counted in savings or alerts"
+        assert headline in shown
+        assert shown.index(headline) < shown.index("What was seen:")
+        assert "for Subject is slurm/della/7" in shown
+        assert "100 % of its cost was wasted" not in shown
+    assert "Since 19 Nov." in in_text(page(admin, JOB))
+
+
+@pytest.mark.parametrize(
+    ("stalled_ms", "underused_ms", "tier", "headline"),
+    [
+        (77, 3, "potential", "Exempt: GPUs unused 77 % of its time, not counted as waste"),
+        (3, 77, "potential", "Exempt: GPUs underused 77 % of its time, not counted as waste"),
+        (77, 3, "probable", "Exempt: GPUs unused 77 % of its time, not counted in savings or"),
+        (0, 0, "potential", "Exempt: its time is not counted as waste"),
+    ],
+)
+def test_the_share_of_exempt_time_is_told_as_a_figure(stalled_ms, underused_ms, tier, headline):
+    agreed = [Agreement(EXEMPTED, "a warm replica", "otto", NOW, None, "")]
+    states = {"idle": 0, "stalled": stalled_ms, "underused": underused_ms}
+    tiers = {"certain": 0, "probable": 0, "potential": 0} | {tier: 80}
+
+    time = agreed_time(agreed, states=states, tiers=tiers, whole_ms=100)
+
+    assert time.headline.startswith(headline)
+
+
+def test_of_an_open_finding_no_headline_says_that_it_is_agreed(admin, idle):
+    for address in addresses(idle):
+        assert admin.get(address).context["no_waste"] is None
 
 
 def test_a_snooze_is_no_agreement(admin, idle):

@@ -30,9 +30,15 @@ GB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("limit", "shown"), [("90", "1 h 30 min"), ("", "–"), ("nan", "–"), ("9" * 40, "–")]
+    ("limit", "shown"),
+    [
+        ("90", "at most 1 h 30 min"),
+        ("", "no limit reported"),
+        ("nan", "no limit reported"),
+        ("9" * 40, "no limit reported"),
+    ],
 )
-def test_what_was_not_said_is_a_dash_with_why(limit, shown):
+def test_what_was_not_said_is_a_dash_with_why_and_of_time_no_limit(limit, shown):
     job = Job(
         labels={"requested_gpus": "4", "requested_cpus": "32", "time_limit_minutes": limit},
         start_ms=0,
@@ -41,7 +47,7 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
     gpus, time, cpus, memory = request_lines(job, gpus=2, now_ms=2 * HOUR_MS)
 
     assert (gpus.requested, gpus.held, gpus.why) == ("4", "2", "")
-    assert (time.requested, time.held) == (shown, "2 h")
+    assert (time.name, time.requested, time.held) == ("Time", shown, "2 h so far")
     assert (cpus.requested, cpus.held, cpus.why) == ("32", "–", NOT_KEPT)
     assert (memory.requested, memory.why) == ("–", NOT_SAID)
     assert not memory.is_known
@@ -175,7 +181,22 @@ def test_what_was_held_is_shown_though_nobody_said_what_was_asked_for():
     lines = request_lines(Job(labels={}, start_ms=0), gpus=2, now_ms=2 * HOUR_MS)
 
     known = [(line.name, line.requested, line.held) for line in lines if line.is_known]
-    assert known == [("GPUs", "–", "2"), ("Time limit", "–", "2 h")]
+    assert known == [("GPUs", "–", "2"), ("Time", "no limit reported", "2 h so far")]
+
+
+def test_a_job_that_is_over_ran_so_long():
+    job = Job(labels={}, start_ms=0, end_ms=20 * HOUR_MS)
+
+    time = request_lines(job, gpus=2, now_ms=50 * HOUR_MS)[1]
+
+    assert (time.name, time.requested, time.held) == ("Time", "no limit reported", "ran 20 h")
+
+
+def test_of_time_that_nobody_knows_there_is_no_line_but_its_limit_is_missed():
+    lines = request_lines(Job(labels={}), gpus=2, now_ms=0)
+
+    assert "Time" not in [line.name for line in lines if line.is_known]
+    assert "time limit" in notes(lines, is_submit_known=True)[0]
 
 
 def test_labels_that_have_a_line_are_not_listed_again():

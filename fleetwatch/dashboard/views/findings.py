@@ -24,7 +24,8 @@ from fleetwatch.accounts.permissions import role_of
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
 from fleetwatch.dashboard import machine_pages as place_pages
-from fleetwatch.dashboard.agreements import agreements, behind_what
+from fleetwatch.dashboard.agreed_time import AgreedTime, agreed_time
+from fleetwatch.dashboard.agreements import Agreement, agreements, behind_what
 from fleetwatch.dashboard.asked_findings import (
     STATUSES,
     asked_findings,
@@ -413,7 +414,19 @@ def _agreed(job: Job, seen: Explained, reader: User, now: datetime) -> Context:
         "history": history,
         "agreements": agreed,
         "behind": behind_what(agreed, seen),
+        "no_waste": _no_waste(agreed, seen.line),
     }
+
+
+def _no_waste(agreed: Sequence[Agreement], line: Line) -> AgreedTime | None:
+    """Of what the finding took, where people agreed that it is no waste."""
+    if line.status not in inbox.AGREED:
+        return None
+    caused = line.caused
+    totals = caused.totals
+    return agreed_time(
+        agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=caused.held_ms
+    )
 
 
 def _last_seen_ms(finding: Finding) -> int:

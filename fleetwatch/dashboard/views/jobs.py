@@ -18,7 +18,8 @@ from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, numbers, pages, selectors
-from fleetwatch.dashboard.agreements import agreements, behind_what
+from fleetwatch.dashboard.agreed_time import AgreedTime, agreed_time
+from fleetwatch.dashboard.agreements import Agreement, agreements, behind_what
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.compared_period import (
     COMPARE,
@@ -308,7 +309,19 @@ def _with_agreements(request: HttpRequest, job: Job, now: datetime, context: Con
     agreed = agreements(job, lines, history, reader=cast("User", request.user), now=now)
     advised = context["advised"]
     behind = behind_what(agreed, advised) if advised else ""
-    return context | {"agreements": agreed, "behind": behind, **_stops(context, behind)}
+    return context | {
+        "agreements": agreed,
+        "behind": behind,
+        "no_waste": None if advised else _no_waste(agreed, context["totals"]),
+        **_stops(context, behind),
+    }
+
+
+def _no_waste(agreed: Sequence[Agreement], totals: Totals) -> AgreedTime | None:
+    """Of a job of which all was agreed."""
+    return agreed_time(
+        agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=totals.observed_ms
+    )
 
 
 def _stops(context: Context, behind: str) -> Context:

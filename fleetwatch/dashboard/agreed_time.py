@@ -1,0 +1,61 @@
+"""What the pages of a job say first whose time people agreed to be no waste, with how much of it
+was unused as a figure. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fleetwatch.dashboard.agreements import EXEMPTED, Agreement
+from fleetwatch.dashboard.numbers import percent
+from fleetwatch.figures.totals import HEADLINE_TIERS
+
+
+@dataclass(frozen=True, slots=True)
+class AgreedTime:
+    """`share` of its time in words, "" where nothing of it was unused; `is_potential`: costs and
+    statements count none of it as wasted either.
+    """
+
+    agreement: Agreement
+    share: str
+    is_potential: bool
+
+    @property
+    def word(self) -> str:
+        """How it stands, in a word or two."""
+        return "Exempt" if self.agreement.what == EXEMPTED else "Not waste"
+
+    @property
+    def headline(self) -> str:
+        """ "Exempt: GPUs unused 77 % of its time, not counted as waste"."""
+        counted = "as waste" if self.is_potential else "in savings or alerts"
+        of_time = f"{self.share}," if self.share else "its time is"
+        return f"{self.word}: {of_time} not counted {counted}"
+
+
+def agreed_time(
+    agreed: Iterable[Agreement],
+    *,
+    states: Mapping[str, int],
+    tiers: Mapping[str, int],
+    whole_ms: int,
+) -> AgreedTime | None:
+    """None where nobody agreed to that. `states` and `tiers`: milliseconds of what is looked at, of
+    `whole_ms` that were observed.
+    """
+    agreement = next((each for each in agreed if each.is_no_waste), None)
+    if agreement is None:
+        return None
+    is_potential = not any(tiers[tier] for tier in HEADLINE_TIERS)
+    return AgreedTime(agreement, _share(states, whole_ms), is_potential)
+
+
+def _share(states: Mapping[str, int], whole_ms: int) -> str:
+    """Unused, or underused where that is more of it: "GPUs unused 77 % of its time"."""
+    unused_ms = states["idle"] + states["stalled"]
+    word, shown_ms = max(("unused", unused_ms), ("underused", states["underused"]), key=_size)
+    return f"GPUs {word} {percent(shown_ms / whole_ms)} of its time" if shown_ms else ""
+
+
+def _size(part: tuple[str, int]) -> int:
+    return part[1]
