@@ -54,9 +54,26 @@ class Others:
 
 
 @dataclass(frozen=True, slots=True)
+class Undrawn:
+    """What a chart of the `drawn` dearest of so many jobs leaves out: with the drawn ones it is the
+    whole.
+    """
+
+    drawn: int
+    jobs: int
+    others_usd: Decimal
+    unheld_usd: Decimal  # of what no job held
+
+    @property
+    def others(self) -> int:
+        """How many jobs are not drawn."""
+        return self.jobs - self.drawn
+
+
+@dataclass(frozen=True, slots=True)
 class Explored:
     """The lines of a grouping, the dearest first, and the others: together the whole. `page` is
-    where in their order the lines of jobs stand.
+    where in their order the lines of jobs stand, `undrawn` which of them no chart shows.
     """
 
     interval: Interval
@@ -66,6 +83,7 @@ class Explored:
     others: Others
     whole: Compared
     page: Ranked | None = None
+    undrawn: Undrawn | None = None
 
     @property
     def is_compared(self) -> bool:
@@ -81,12 +99,13 @@ def explored(
     scope: Scope = EVERYTHING,
     size: int = ALL,
     jobs: FromJob = DEAREST,
+    drawn: int = 0,
 ) -> Explored:
     """Costs of the interval by a grouping of figures or by state, in `size` lines, each beside what
     it cost in `before`, where the ledger knows all of that (None: beside nothing).
 
     Jobs come and go: their lines are compared with nothing, and are those that `jobs`
-    says. Raises ValueError for another group_by.
+    says, `drawn` of them on a chart (0: none is). Raises ValueError for another group_by.
     """
     seen = _look(interval, group_by, scope)
     then = _look(before, group_by, scope) if before and _is_known(before) else None
@@ -94,7 +113,8 @@ def explored(
     compared_with = before if then else None
     if group_by == "job":
         page = seen.ranked("job", size, sort=jobs.sort, start=jobs.start)
-        return Explored(interval, compared_with, group_by, *_jobs(page), whole, page)
+        undrawn = _undrawn(seen, drawn) if drawn else None
+        return Explored(interval, compared_with, group_by, *_jobs(page), whole, page, undrawn)
     lines, others = _groups(seen, then, group_by, size)
     return Explored(interval, compared_with, group_by, lines, others, whole)
 
@@ -115,6 +135,15 @@ def _jobs(page: Ranked) -> tuple[list[Compared], Others]:
     totals = together(each.totals for each in rest)
     count = sum(each.groups for each in rest)
     return compared(page.groups, None), Others(count, Compared("", "", totals, None))
+
+
+def _undrawn(seen: Look, drawn: int) -> Undrawn:
+    held = seen.held()
+    ids = ranking.largest(held.columns, "job", ranking.COST, ALL)
+    held_usd = held.totals().cost_usd
+    others_usd = held.but("job", ids[:drawn]).totals().cost_usd
+    unheld_usd = seen.totals().cost_usd - held_usd
+    return Undrawn(min(drawn, len(ids)), len(ids), others_usd, unheld_usd)
 
 
 def _groups(

@@ -535,3 +535,18 @@ def test_lines_of_jobs_have_their_ids_and_their_chart_is_of_the_dearest_alone(ad
     assert all(f"slurm/della/{number}" in page for number in range(1, 9))
     assert "Dollars per hour of the jobs that cost most" in page
     assert [each["name"] for each in chart["data"]] == ["train"] * 7
+
+
+def test_the_chart_of_jobs_says_what_it_leaves_out_and_what_that_sums_to(admin):
+    """Nine jobs of $2 and less each, dearest first, and one GPU that no job held."""
+    factories.rate("2.00")
+    node = factories.node()
+    for number in range(10):
+        gpu = factories.gpu(node, index=number, hours=2)
+        held_by = factories.job(f"slurm/della/{number}") if number else None
+        factories.entry(gpu, hours_ago=1, held_by=held_by, gpu_ms=HOUR_MS // (number + 1)).save()
+
+    page = in_text(admin.get(f"/costs?{TWO_HOURS}&group_by=job").content.decode())
+
+    assert "7 of 9 jobs drawn; left out: 2 others, $0.42 ; what no job held, $2.00" in page
+    assert "drawn" not in in_text(admin.get(f"/costs?{TWO_HOURS}").content.decode())

@@ -105,7 +105,9 @@ def _lines(
         first_page(request)
     jobs = FromJob(sort if sort in RANKED else COST, place or 0)
     size = JOBS_ON_PAGE if group_by == "job" else MAX_LINES
-    seen = explored(period.so_far, before, group_by, scope=scope, size=size, jobs=jobs)
+    seen = explored(
+        period.so_far, before, group_by, scope=scope, size=size, jobs=jobs, drawn=LARGEST
+    )
     return {
         "seen": seen,
         "grouped_by": grouped_by,
