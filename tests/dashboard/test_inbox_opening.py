@@ -73,3 +73,14 @@ def test_to_who_runs_the_fleet_machines_stand_open(wasted):
 
     assert "Machines and queue" in page
     assert "<summary>1 finding</summary>" not in page
+
+
+def test_lost_capacity_is_a_figure_only_where_there_is_some(wasted):
+    operator = reader("operator", "vera")
+
+    lost = operator.get("/findings")
+    none = operator.get("/findings?user=vera")
+
+    assert "<dt>Capacity</dt>" in tight(lost.content.decode())
+    assert lost.context["capacity"].high_ms
+    assert "<dt>Capacity</dt>" not in tight(none.content.decode())

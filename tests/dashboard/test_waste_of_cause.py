@@ -10,7 +10,7 @@ import time_machine
 
 from tests.costs.factories import an_entry
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -138,6 +138,18 @@ def test_of_a_state_no_share_of_its_cost_and_no_free_capacity_is_told(two_causes
     for words in ("% of cost", "100 %</span>", "Free apart"):
         assert words in whole
         assert words not in of_state
+
+
+def test_of_a_state_the_leading_figures_say_that_they_are_of_it_alone(two_causes):
+    """All idle time was observed: how much of all time was, that says nothing of."""
+    of_state, whole = (in_text(shown(two_causes, f"group_by=team{q}")) for q in ("&state=idle", ""))
+
+    leading = of_state.partition("Certain")[0]
+    assert "of idle time alone; certain and probable" in leading
+    assert "Wasted over time, of idle time" in of_state
+    assert "of GPU time observed" in whole
+    assert "of GPU time observed" not in of_state
+    assert "time alone" not in whole
 
 
 def test_of_jobs_that_are_not_shown_nothing_is_read(two_causes, monkeypatch):
