@@ -53,7 +53,7 @@ COLUMNS = (
     "SubAccountType", "Tags",
     # ours, as the specification has custom columns
     "x_WastedCost",  # of BilledCost what is certain or probable waste; null = not judged
-    "x_RecordedSince",  # since when there are figures, where that is within the charge's period
+    "x_RecordedSince",  # since when there are figures, where that is within the report's period
 )  # fmt: skip
 TAGS = ("user", "state", "project", "cost_centre")
 
@@ -122,9 +122,8 @@ def _by_day(line: Shape, days: Sequence[Interval]) -> Iterator[Shape]:
         yield line
         return
     for each in line["days"]:
-        period = _period(days[each["day"]]) | {"x_RecordedSince": None}
         # days of older versions say no waste
-        yield line | {"wasted_usd": None} | each | {"period": period}
+        yield line | {"wasted_usd": None} | each | {"period": _period(days[each["day"]])}
 
 
 def _period(day: Interval) -> Charge:
