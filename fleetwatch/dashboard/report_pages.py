@@ -1,6 +1,5 @@
 """What a statement or the fleet's report shows, on its page and on paper."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -23,10 +22,11 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import WHY, Bucket, Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import by_contract, drawn, printed, selectors, team_months
+from fleetwatch.reports import drawn, printed, selectors, team_months
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
+from fleetwatch.reports.printed_content import printed_content, printed_lines
 from fleetwatch.reports.statement import Shape
 from fleetwatch.reports.team_months import TeamMonth
 
@@ -45,7 +45,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
     """What a report shows: its dearest `size` lines, what the others come to, the first savings
     with their causes.
     """
-    content = _printed(selectors.figures(report.content))
+    content = printed_content(selectors.figures(report.content))
     return {
         "page": "reports",
         "zone": zone(),
@@ -181,136 +181,6 @@ def _compared_days(compared: Mapping[str, str]) -> str:
     return timeframes.in_words(start, end, zone())
 
 
-def _printed(content: Shape) -> Shape:
-    """The content with what of it is printed: rows that sum to the totals beside them."""
-    whole = printed.total(content["total"])
-    cost_usd = whole["printed"]["cost_usd"]
-    compared = content["comparison"]
-    is_fleets = "teams" in content
-    if is_fleets:
-        whole = printed.with_waste(whole, content["teams"], content["own_lines"])
-    fleets_rows = _fleets_rows(content, whole) if is_fleets else {}
-    if is_fleets:
-        whole = printed.with_states(whole, fleets_rows["own_lines"])
-    return content | {
-        "total": whole,
-        "comparison": compared and printed.comparison(compared, cost_usd),
-        **fleets_rows,
-        **({} if is_fleets else {"users": printed.rows(content["users"], whole)}),
-        **_owners(content, None if is_fleets else whole),
-        **_beside(content, cost_usd),
-        **({"free": _free(content["free"], fleets_rows)} if "free" in content else {}),
-    }
-
-
-def _owners(content: Shape, whole: Shape | None) -> Shape:
-    """The rows of projects and of cost centres, and what they sum to."""
-    shown = {name: printed.rows(content[name], whole) for name in ("projects", "cost_centres")}
-    totals = {f"{name}_total": printed.summed(rows) for name, rows in shown.items() if rows}
-    return shown | totals
-
-
-def _free(free: Shape, fleets_rows: Shape) -> Shape:
-    """Of each team, or of the one, its part of the free capacity: what leads from its cost to the
-    sum of both. The fleet's are those of its other rows.
-    """
-    if "teams" not in free:
-        return printed.with_part(free)
-    costs = {team["slug"]: team["printed"]["cost_usd"] for team in fleets_rows["teams"]}
-    own_lines = [line for line in fleets_rows["own_lines"] if line["state"] == "free"]
-    return printed.with_parts(free, costs, printed.column_sum(own_lines, "cost_usd"))
-
-
-def _fleets_rows(content: Shape, whole: Shape) -> Shape:
-    """A team's row is what its statement prints, as far as own lines can take what that leaves."""
-    teams = content["teams"]
-    rows = printed.rows([*teams, *content["own_lines"]], whole, firm=len(teams))
-    return {"teams": rows[: len(teams)], "own_lines": rows[len(teams) :]}
-
-
-def _beside(content: Shape, cost_usd: Decimal) -> Shape:
-    """Adjustments lead from the cost to the adjusted one, commitments from there to the month at
-    the rates, contract prices from that to what is paid by contract, and what was booked of
-    invoices from there to the month with it.
-    """
-    adjusted_usd = pricing.usd(content["adjusted_usd"], pricing.CENT)
-    adjustments = printed.one_column(content["adjustments"], "cost_usd", cost_usd, adjusted_usd)
-    shown = {"adjusted_usd": adjusted_usd, "adjustments_usd": adjusted_usd - cost_usd}
-    own = {"adjustments": adjustments, "printed": shown}
-    return own if "paid_usd" not in content else own | _paid(content, shown)
-
-
-def _paid(content: Shape, shown: Shape) -> Shape:
-    """The lines from the adjusted cost to the month at the rates, and on to what is paid."""
-    month = by_contract.sums(content)
-    cents = {name: pricing.usd(usd, pricing.CENT) for name, usd in asdict(month).items()}
-    lines = printed.one_column(
-        content["commitments"], "missing_usd", shown["adjusted_usd"], cents["rates_usd"]
-    )
-    committed = list(map(printed.commitment, lines))
-    return {
-        "sums": asdict(month),
-        "printed": shown | cents,
-        **_by_contract(committed, cents["contract_usd"] - cents["rates_usd"]),
-        "above_commitments": above_commitments(content),
-        **_invoiced(content, cents),
-    }
-
-
-def _invoiced(content: Shape, cents: Mapping[str, Decimal]) -> Shape:
-    """What was booked of invoices, and off again the contract's price of what these bill: they lead
-    from the month by contract to the month with what was booked.
-    """
-    booked = [line | {"booked_usd": line["cost_usd"]} for line in content["invoice_lines"]]
-    billed = by_contract.taken_back(content)
-    rows = [*booked, *(each | {"booked_usd": each["taken_back_usd"]} for each in billed)]
-    lines = printed.one_column(rows, "booked_usd", cents["contract_usd"], cents["booked_usd"])
-    return {"invoice_lines": lines[: len(booked)], "billed_lines": lines[len(booked) :]}
-
-
-def _by_contract(commitments: Sequence[Shape], more_usd: Decimal) -> Shape:
-    """The commitments with what their contract price is more than the rates, `more_usd` together as
-    printed.
-    """
-    differs_usd = [line["rate_book_differs_usd"] for line in commitments]
-    parts = printed.apportioned(differs_usd, more_usd)
-    lines = [
-        printed.at_the_rates(line, part) | _there(line)
-        for line, part in zip(commitments, parts, strict=True)
-    ]
-    there = [line for line in lines if line["there_ms"]]
-    return {
-        "commitments": lines,
-        "undelivered": [line for line in lines if line["missing_ms"]],
-        "contract_lines": there,
-    }
-
-
-def above_commitments(content: Shape) -> list[Shape]:
-    """What stood above the commitments by GPU model; `apart_ms` of the model was compared with
-    none: of a first hour that was seen in part, or of places that no commitment is for.
-    """
-    counted: Counter[str] = Counter()
-    for each in content["commitments"]:
-        counted[each["gpu_model"]] += each["used_ms"] + each["unheld_ms"]
-    for each in content["above_commitments"]:
-        counted[each["gpu_model"]] += each["gpu_ms"]
-    all_ms = {each["gpu_model"]: each["gpu_ms"] for each in content["gpu_models"]}
-    return [
-        each | {"apart_ms": max(0, all_ms.get(model, 0) - counted[model])}
-        for each in content["above_commitments"]
-        for model in [each["gpu_model"]]
-    ]
-
-
-def _there(commitment: Shape) -> Shape:
-    """What of it was there, held or not, by its contract price."""
-    return {
-        "there_ms": commitment["used_ms"] + commitment["unheld_ms"],
-        "there_usd": commitment["used_usd"] + commitment["unheld_usd"],
-    }
-
-
 def _why(report: Report, content: Shape) -> dict[str, Any]:
     """Why the first of the savings list wasted, and what was decided about it."""
     causes = _causes(report, content)
@@ -339,7 +209,7 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
     """The dearest lines, those whose job names nobody apart, and as one what the others come to;
     the first savings.
     """
-    rows = printed.within(content.get("lines", []), content.get("users", []), "user")
+    rows = printed_lines(content)
     left = rows[size:]
     savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {

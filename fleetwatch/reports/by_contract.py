@@ -52,8 +52,13 @@ def taken_back(content: Shape) -> list[Shape]:
     return [
         each | {"taken_back_usd": -Decimal(each["rate_book_differs_usd"])}
         for each in content.get("commitments", [])
-        if is_there(each) and is_invoiced(content, each)
+        if is_taken_back(content, each)
     ]
+
+
+def is_taken_back(content: Shape, commitment: Shape) -> bool:
+    """Whether a booked line says the commitment's price already."""
+    return is_there(commitment) and is_invoiced(content, commitment)
 
 
 def _more(commitments: Iterable[Shape]) -> Decimal:

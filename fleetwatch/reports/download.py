@@ -10,6 +10,8 @@ from fleetwatch.reports.exports.files import to_csv, to_xlsx
 from fleetwatch.reports.exports.tables import Cell, tables
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET
+from fleetwatch.reports.printed_content import printed_content, with_cents
+from fleetwatch.reports.statement import Shape
 
 RECORDED_SINCE = "recorded_since_utc"
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -27,7 +29,7 @@ def csv(report: Report) -> str:
     """The lines of a statement, or the teams and own lines of the fleet; the last column says since
     when there are figures, where that is within the period.
     """
-    main = tables(report.content)[0]
+    main = tables(_with_cents(report))[0]
     since = report.content.get("recorded_since")
     return to_csv((*main.columns, RECORDED_SINCE), [(*row, since) for row in main.rows])
 
@@ -36,8 +38,15 @@ def xlsx(report: Report, *, invoiced: Sequence[tuple[str, Cell]] = ()) -> bytes:
     """A cover with the dearest as a chart, and all tables of the report, one sheet each. The cover
     has facts of what was `invoiced` too, which is no version's: a file of another day may differ.
     """
-    front = cover(report.content, version=report.version, invoiced=invoiced)
-    return to_xlsx(tables(report.content), front)
+    content = _with_cents(report)
+    front = cover(content, version=report.version, invoiced=invoiced)
+    return to_xlsx(tables(content), front)
+
+
+def _with_cents(report: Report) -> Shape:
+    """Its content, with what its page prints."""
+    content = report.content
+    return with_cents(content, printed_content(selectors.figures(content)))
 
 
 def focus(report: Report, *, by_day: bool = False) -> str:

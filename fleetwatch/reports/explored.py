@@ -36,10 +36,13 @@ SHEET = "Costs"
 
 
 class FromJob(NamedTuple):
-    """By what jobs are sorted, and from which position or place in that order on."""
+    """By what jobs are sorted, from which position or place in that order on, and how many of the
+    dearest a chart draws (0: there is none).
+    """
 
     sort: str
     start: int | Place
+    drawn: int = 0
 
 
 DEAREST = FromJob(ranking.COST, 0)
@@ -99,13 +102,12 @@ def explored(
     scope: Scope = EVERYTHING,
     size: int = ALL,
     jobs: FromJob = DEAREST,
-    drawn: int = 0,
 ) -> Explored:
     """Costs of the interval by a grouping of figures or by state, in `size` lines, each beside what
     it cost in `before`, where the ledger knows all of that (None: beside nothing).
 
     Jobs come and go: their lines are compared with nothing, and are those that `jobs`
-    says, `drawn` of them on a chart (0: none is). Raises ValueError for another group_by.
+    says. Raises ValueError for another group_by.
     """
     seen = _look(interval, group_by, scope)
     then = _look(before, group_by, scope) if before and _is_known(before) else None
@@ -113,7 +115,7 @@ def explored(
     compared_with = before if then else None
     if group_by == "job":
         page = seen.ranked("job", size, sort=jobs.sort, start=jobs.start)
-        undrawn = _undrawn(seen, drawn) if drawn else None
+        undrawn = _undrawn(seen, jobs.drawn) if jobs.drawn else None
         return Explored(interval, compared_with, group_by, *_jobs(page), whole, page, undrawn)
     lines, others = _groups(seen, then, group_by, size)
     return Explored(interval, compared_with, group_by, lines, others, whole)

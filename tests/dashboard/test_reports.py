@@ -6,10 +6,10 @@ from html import unescape
 import pytest
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.dashboard.report_pages import above_commitments
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, StatementApproval
+from fleetwatch.reports.printed_content import above_commitments
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.dashboard import factories
 from tests.finance.test_report_lines import a_commitment

@@ -103,11 +103,9 @@ def _lines(
     place = read_place(request.GET.get("after", "")) if group_by == "job" else None
     if place is None:
         first_page(request)
-    jobs = FromJob(sort if sort in RANKED else COST, place or 0)
+    jobs = FromJob(sort if sort in RANKED else COST, place or 0, drawn=LARGEST)
     size = JOBS_ON_PAGE if group_by == "job" else MAX_LINES
-    seen = explored(
-        period.so_far, before, group_by, scope=scope, size=size, jobs=jobs, drawn=LARGEST
-    )
+    seen = explored(period.so_far, before, group_by, scope=scope, size=size, jobs=jobs)
     return {
         "seen": seen,
         "grouped_by": grouped_by,

@@ -424,9 +424,7 @@ def _no_waste(agreed: Sequence[Agreement], line: Line) -> AgreedTime | None:
         return None
     caused = line.caused
     totals = caused.totals
-    return agreed_time(
-        agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=caused.held_ms
-    )
+    return agreed_time(agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=caused.held_ms)
 
 
 def _last_seen_ms(finding: Finding) -> int:

@@ -17,6 +17,7 @@ from fleetwatch.reports.statement import Shape
 WORDS = (
     ("gpu_hours", "One GPU for one hour, whatever it did in it."),
     ("cost_usd", "GPU-hours at the rate that held in each hour. Lines sum to the total."),
+    ("cost_to_the_cent_usd", "Cost as its page prints it: each cent is in one line of the column."),
     ("usd_per_gpu_hour", "Cost by priced GPU-hours: the rate, or the average of several."),
     ("priced_gpu_hours", "Hours that had a rate: what they cost is in dollars, the rest is not."),
     ("wasted_usd", "Certain and probable waste together; a part of the cost, not beside it."),
@@ -139,8 +140,8 @@ def _facts(
         ("Time zone", content["zone"]),
         ("Currency", "US dollars (USD)"),
         ("Version", float(version)),
-        ("Cost", Decimal(total["cost_usd"])),
-        ("Of that, wasted", Decimal(total["wasted_usd"])),
+        ("Cost", total["printed"]["cost_usd"]),
+        ("Of that, wasted", total["printed"]["wasted_usd"]),
         *_paid(content),
         *_above(content),
         *invoiced,

@@ -40,6 +40,9 @@ NAMES = {
     "missing_gpu_hours": "Not delivered, GPU-hours",
     "beside": "Beside the cost",
     "beside_usd": "Beside the cost, US dollars",
+    "cost_to_the_cent_usd": "Cost to the cent, US dollars",
+    "wasted_to_the_cent_usd": "Wasted to the cent, US dollars",
+    "beside_to_the_cent_usd": "Beside the cost, to the cent, US dollars",
     "before_cost_usd": "Cost before, US dollars",
 }
 

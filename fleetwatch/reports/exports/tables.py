@@ -69,8 +69,10 @@ _OF_BOOKED = (
     "rate_usd",
     "other_usd",
 )
+# what the page prints of a line: these columns sum to what it prints of the total
+_CENTS = ("cost_to_the_cent_usd", "wasted_to_the_cent_usd")
 # what leads from the sum of cost_usd to what is paid, on lines that cost nothing by the ledger
-_BESIDE = ("beside", "beside_usd")
+_BESIDE = ("beside", "beside_usd", "beside_to_the_cent_usd")
 _NO_TIME: Shape = {"states": {}, "waste_usd": dict.fromkeys(TIERS, "0"), "wasted_usd": "0"}
 _OF_DIFFERENCE = (
     "before_from_utc",
@@ -96,8 +98,8 @@ class Table:
 
 
 def tables(content: Shape) -> list[Table]:
-    """The sheets of a statement or of the fleet's report; the first one's cost_usd sum to the
-    report's total.
+    """The sheets of a statement or of the fleet's report, of printed_content.with_cents; the first
+    one's cost_usd sum to the report's total, and to the cent to what its page prints.
     """
     period = {"month": content["month"], "from_utc": content["from"], "to_utc": content["to"]}
     sheets = _statement(content) if "team" in content else _fleet(content)
@@ -121,7 +123,7 @@ def _statement(content: Shape) -> list[Sheet]:
     users = [team | user for user in content["users"]]
     job = ("job", "name", "user", "gpu_model", *_OWNERS)
     return [
-        ("Lines", (*_TEAM, *job, *_FIGURES, *budget), lines),
+        ("Lines", (*_TEAM, *job, *_FIGURES, *_CENTS, *budget), lines),
         ("Users", (*_TEAM, "user", "jobs", *_FIGURES), users),
         *_of_both(content),
     ]
@@ -132,7 +134,7 @@ def _fleet(content: Shape) -> list[Sheet]:
     own = [{"line": "own line"} | line for line in content["own_lines"]]
     savings = [line | _advice(line.get("cause")) for line in content["savings"]]
     columns = ("team", "job", "name", "user", *_ADVICE, *_FIGURES)
-    of_lines = ("line", *_TEAM, "state", "gpu_model", *_FIGURES, *_BESIDE)
+    of_lines = ("line", *_TEAM, "state", "gpu_model", *_FIGURES, *_CENTS, *_BESIDE)
     return [
         ("Teams", of_lines, [*teams, *own, *beside_lines(content)]),
         ("GPU models", ("gpu_model", *_FIGURES), content["gpu_models"]),
@@ -159,6 +161,7 @@ def beside_lines(content: Shape) -> list[Shape]:
     return [
         {"line": line, "gpu_model": each.get("gpu_model") or None}
         | {"beside": each[name], "beside_usd": each[amount]}
+        | {"beside_to_the_cent_usd": each["cents"][amount]}
         | _NO_TIME
         for line, each, name, amount in chain
     ]
