@@ -1,4 +1,4 @@
-"""Why a team wasted in a month, and what was done about it."""
+"""Why a team, or the fleet, wasted in a month, and what was done about a team's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import Group, Scope, together
+from fleetwatch.figures.totals import Group, Scope, Totals, together
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import printed
 from fleetwatch.reports.selectors import by_cause
+from fleetwatch.reports.statement import Shape
 
 TOP_FIXES = 5
 TRIFLE = 0.001  # of what was wasted: less says nothing on a line of its own
@@ -63,9 +64,27 @@ def team_waste(
     }
 
 
+def fleet_waste(interval: Interval, total: Shape) -> Context:
+    """The same causes of all the fleet's waste, beside the printed `total` of a stored version:
+    where they are all of that, they sum to what it prints.
+    """
+    totals = costs.look(interval).totals()
+    wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
+    is_of_version = wasted_usd == pricing.usd(total["wasted_usd"], pricing.CENT)
+    shown_usd = total["printed"]["wasted_usd"] if is_of_version else wasted_usd
+    return {
+        "of_team": "",
+        **_lines(interval, Scope(), totals, shown_usd),
+        "is_of_version": is_of_version,
+    }
+
+
 def _causes(interval: Interval, scope: Scope) -> Context:
     totals = costs.look(interval, scope=scope).totals()
-    wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
+    return _lines(interval, scope, totals, pricing.usd(totals.wasted_usd, pricing.CENT))
+
+
+def _lines(interval: Interval, scope: Scope, totals: Totals, wasted_usd: Decimal) -> Context:
     every = cause_lines(by_cause(interval, scope, totals), totals)
     lines = _without_trifles([line for line in every if line.group.totals.wasted_usd])
     return {
@@ -89,9 +108,14 @@ def _without_trifles(lines: Sequence[CauseLine]) -> list[CauseLine]:
 
 
 def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteLine]:
+    """Together `wasted_usd`: where that is itself the sum of rounded ones, and so many cents beside
+    the lines that rounding can't reach it, the largest line has them.
+    """
     dollars = [line.group.totals.wasted_usd for line in lines]
     parts = printed.apportioned(dollars, wasted_usd)
-    return [WasteLine(*each) for each in zip(lines, parts, strict=True) if each[1]]
+    left_usd = wasted_usd - pricing.exact_sum(parts)
+    shown = [part + left_usd * (place == 0) for place, part in enumerate(parts)]
+    return [WasteLine(*each) for each in zip(lines, shown, strict=True) if each[1]]
 
 
 def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:

@@ -9,7 +9,9 @@ from decimal import Decimal
 
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import HEADLINE_TIERS
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports import by_contract, printed
+from fleetwatch.reports.by_contract import MonthSums
 from fleetwatch.reports.statement import Shape
 
 
@@ -69,10 +71,10 @@ def _beside(content: Shape, cost_usd: Decimal) -> Shape:
     adjustments = printed.one_column(content["adjustments"], "cost_usd", cost_usd, adjusted_usd)
     shown = {"adjusted_usd": adjusted_usd, "adjustments_usd": adjusted_usd - cost_usd}
     own = {"adjustments": adjustments, "printed": shown}
-    return own if "paid_usd" not in content else own | _paid(content, shown)
+    return own if "paid_usd" not in content else own | _paid(content, shown, cost_usd)
 
 
-def _paid(content: Shape, shown: Shape) -> Shape:
+def _paid(content: Shape, shown: Shape, cost_usd: Decimal) -> Shape:
     """The lines from the adjusted cost to the month at the rates, and on to what is paid."""
     month = by_contract.sums(content)
     cents = {name: pricing.usd(usd, pricing.CENT) for name, usd in asdict(month).items()}
@@ -82,10 +84,37 @@ def _paid(content: Shape, shown: Shape) -> Shape:
     committed = list(map(printed.commitment, lines))
     return {
         "sums": asdict(month),
+        "due": _due(content, month, cents, cost_usd),
         "printed": shown | cents,
         **_by_contract(committed, cents["contract_usd"] - cents["rates_usd"]),
-        "above_commitments": above_commitments(content),
+        **_above(content),
         **_invoiced(content, cents),
+    }
+
+
+def _due(content: Shape, month: MonthSums, cents: Shape, cost_usd: Decimal) -> Shape | None:
+    """What the month comes to at the end of that way, exactly and as printed, and what of it is
+    beside the printed cost; None where nothing is.
+    """
+    if not (content["commitments"] or content["invoice_lines"]):
+        return None
+    name = "booked_usd" if content["invoice_lines"] else "contract_usd"
+    return {
+        "usd": getattr(month, name),
+        "printed": {"usd": cents[name], "beside_usd": cents[name] - cost_usd},
+        "is_booked": bool(content["invoice_lines"]),
+    }
+
+
+def _above(content: Shape) -> Shape:
+    """What stood above the commitments, as printed, and their sum."""
+    lines = printed.rows(above_commitments(content), None)
+    return {
+        "above_commitments": lines,
+        "above_total": {
+            "gpu_ms": sum(line["gpu_ms"] for line in lines),
+            "cost_usd": printed.column_sum(lines, "cost_usd"),
+        },
     }
 
 
@@ -129,7 +158,12 @@ def above_commitments(content: Shape) -> list[Shape]:
         counted[each["gpu_model"]] += each["gpu_ms"]
     all_ms = {each["gpu_model"]: each["gpu_ms"] for each in content["gpu_models"]}
     return [
-        each | {"apart_ms": max(0, all_ms.get(model, 0) - counted[model])}
+        each
+        | {
+            "apart_ms": max(0, all_ms.get(model, 0) - counted[model]),
+            "model_ms": all_ms.get(model, 0),
+            "usd_per_gpu_hour": each["cost_usd"] * HOUR_MS / each["gpu_ms"],
+        }
         for each in content["above_commitments"]
         for model in [each["gpu_model"]]
     ]

@@ -231,7 +231,8 @@ def test_the_ledger_and_each_reason_sum_to_the_invoice(admin, fleet):
     amounts = {name: usd for name, _, usd in sums["reasons"]}
     assert amounts == {"hours": 2, "rate": -1, "unmatched": 7}
     assert (sums["ledger_usd"], sums["billed_usd"]) == (2, 10)
-    assert "The invoice is $8.00 more than the ledger" in tight(text_of(answer))
+    leading = "The invoice bills $10.00: $8.00 more than the ledger"
+    assert leading in tight(text_of(answer))
     assert "nothing in the ledger stands for it" in tight(text_of(answer))
     assert "alone" not in tight(text_of(answer)).partition("<main")[2]
 
@@ -281,7 +282,8 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
     assert "invoice $3.00 ledger $2.00 contract $1.50" in page
     assert "billed about $1.50 above contract" in page
-    assert "more than the ledger and bills $1.50 above contract" in page
+    leading = "The invoice bills $3.00: $1.00 more than the ledger · $1.50 of it above contract"
+    assert leading in page
     assert "billed above contract : ask the issuer to credit it first" in page
     assert "H100 SXM billed above contract" in page  # and not ticked
     assert "Next: ask the issuer to credit $1.50" in page

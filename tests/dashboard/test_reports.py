@@ -1,6 +1,7 @@
 """Pages of reports: who sees them, what they say, progress, files, hostile names."""
 
 import re
+from decimal import Decimal
 from html import unescape
 
 import pytest
@@ -205,7 +206,9 @@ def test_hours_that_no_commitment_is_compared_with_are_said_beside_those_above(v
     line = {"used_ms": 2 * HOUR_MS, "unheld_ms": 0, "gpu_model": "H100"}
     content = {
         "commitments": [line],
-        "above_commitments": [{"gpu_model": "H100", "gpu_ms": 5 * HOUR_MS, "cost_usd": "20"}],
+        "above_commitments": [
+            {"gpu_model": "H100", "gpu_ms": 5 * HOUR_MS, "cost_usd": Decimal(20)}
+        ],
         "gpu_models": [{"gpu_model": "H100", "gpu_ms": 8 * HOUR_MS}],
     }
 

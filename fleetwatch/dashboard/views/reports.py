@@ -30,7 +30,7 @@ from fleetwatch.dashboard.report_pages import (
     wasted_usd_of,
 )
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file, live
-from fleetwatch.dashboard.team_waste import team_waste
+from fleetwatch.dashboard.team_waste import fleet_waste, team_waste
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import reconciliation
 from fleetwatch.lib import timeframes
@@ -147,8 +147,16 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     if digest is not None:
         return render(request, "dashboard/digest.html", _digest(digest))
     shown = existing(selectors.report(pk))
-    context = report_context(shown) | {"provider": _provider(shown), **_last_digest(shown)}
+    context = report_context(shown)
+    context |= {"provider": _provider(shown), **_last_digest(shown), **_why_fleet(shown, context)}
     return render(request, "dashboard/report.html", context)
+
+
+def _why_fleet(shown: Report, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the fleet's report what each cause took of its waste."""
+    if "team" in shown.content:
+        return {}
+    return fleet_waste(Interval(shown.start, shown.end), context["content"]["total"])
 
 
 def _last_digest(shown: Report) -> dict[str, Any]:
@@ -171,6 +179,7 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
         "is_paper": True,
         "approval": selectors.approval_of(statement),
         "provider": _provider(statement),
+        **_why_fleet(statement, shown),
     }
     return render(
         request, "dashboard/report_print.html", shown | paper | _of_team_on_paper(statement, shown)
