@@ -104,16 +104,18 @@ def _of_exemptions(lines: Iterable[Line], reader: User, now: datetime) -> list[A
         return []
     silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
     may_end = endable(reader, list(silences), now=now)
-    sees_all = sight() is None
-    return [
-        replace(
-            _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", EXEMPTED),
-            exemption_id=silence.pk,
-            may_end=silence.pk in may_end,
-            of=in_words(silence) if sees_all or silence.pk in may_end else "",
-        )
-        for silence in silences
-    ]
+    return [_of_exemption(silence, may_end=silence.pk in may_end) for silence in silences]
+
+
+def _of_exemption(silence: Silence, *, may_end: bool) -> Agreement:
+    """What else it is for is told to who sees everything, or may end it."""
+    sees_it = may_end or sight() is None
+    return replace(
+        _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", EXEMPTED),
+        exemption_id=silence.pk,
+        may_end=may_end,
+        of=in_words(silence) if sees_it else "",
+    )
 
 
 def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
