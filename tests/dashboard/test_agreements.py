@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.accounts.models import Identity, Organisation
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.models import Incident, Rule, Silence
@@ -233,6 +234,32 @@ def test_an_exempt_job_and_its_finding_say_first_that_and_by_what_it_is(admin, i
         assert "for Subject is slurm/della/7" in shown
         assert "100 % of its cost was wasted" not in shown
     assert "Since 19 Nov." in in_text(page(admin, JOB))
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(client, idle):
+    """It names bob's jobs too; ann sees her own, and that it is exempt."""
+    silence = exempted()
+    of_two = {"label": "user", "values": [idle.job.user, "bob"], "is_not": False}
+    Silence.objects.filter(pk=silence.pk).update(matchers=[of_two])
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": "teams"})
+    ann = factories.user(role="engineer", username="ann-1")
+    Identity.objects.create(
+        user=ann,
+        system="unix",
+        name=idle.job.user,
+        source="admin",
+        created_at=NOW,
+        confirmed_at=NOW,
+    )
+    client.force_login(ann)
+
+    for address in addresses(idle):
+        shown = in_text(page(client, address))
+
+        assert "Exempt: GPUs unused 100 % of its time" in shown
+        assert "a warm replica" in shown
+        assert "bob" not in shown
 
 
 @pytest.mark.parametrize(
