@@ -194,6 +194,12 @@ class BackTest:
         return sum((cost for cost in costs if cost is not None), Decimal(0))
 
     @property
+    def agreed_usd(self) -> Decimal:
+        """What of these dollars people agreed as not waste."""
+        breaches = (row.weight for row in self.trials.weighed if isinstance(row.weight, Breach))
+        return sum((each.agreed_usd or Decimal(0) for each in breaches), Decimal(0))
+
+    @property
     def unpriced(self) -> int:
         """Of how many the dollars are not known."""
         return sum(row.has_cost and row.weight.cost_usd is None for row in self.trials.weighed)

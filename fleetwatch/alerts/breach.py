@@ -88,6 +88,12 @@ class Breach:
         return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
 
     @property
+    def agreed_usd(self) -> Decimal | None:
+        """What of its dollars people agreed as not waste; None where that is nothing."""
+        agreed = self.facts.get("agreed_usd")
+        return None if agreed is None else Decimal(agreed)
+
+    @property
     def is_limited(self) -> bool:
         """Whether it is of a job that its scheduler ends at a time: it burns for no month."""
         return self.kind == "job" and bool(self.labels.get(TIME_LIMIT))

@@ -190,11 +190,12 @@ def findings(
     scope: Scope = EVERYTHING,
     cause: str | None = None,
     by: Collection[str] = (),
+    step: str | None = None,
 ) -> Findings:
-    """Every finding of a job with time in the period that could save anything; `by` groups its time
-    can be summed.
+    """Every finding of a job with time in the period that could save anything; `by` groups, and by
+    step where it is said, its time can be summed.
     """
-    spans = engine.read(CauseTime(cause), interval, by=by, scope=scope)
+    spans = engine.read(CauseTime(cause), interval, by=by, scope=scope, step=step)
     wanted = {
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,

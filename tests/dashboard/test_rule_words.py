@@ -1,15 +1,21 @@
 """Whom a rule names: who its recipients are, whose what it opens is, and what came next to it."""
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
 
 from fleetwatch.alerts.models import Rule
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from tests.dashboard import factories
 from tests.dashboard.test_rule_pages import text, watch
+from tests.diagnosis import told
+from tests.markup import in_text
 
 pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
 IN_PERSON = "The owner, in person"
 
 
@@ -53,6 +59,17 @@ class TestNothingWouldHaveOpened:
         answer = admin.get(unescape(row))
         assert answer.status_code == 200
         assert "$8.00" in text(answer)
+
+    def test_a_row_and_the_sum_say_what_of_their_dollars_is_agreed(self, admin):
+        """Of $8 somebody closed the finding that explains $2."""
+        told.cause(of=Job.objects.get(), on=GPU.objects.get(), start=told.NOW - 4 * HOUR)
+        told.finding(Job.objects.get(), status="dismissed")
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = in_text(text(admin.get(f"{watch(rule)}?days=30&threshold=2")))
+
+        assert "1 incident, 1 team, $8.00 while open, of it $2.00 agreed as not waste" in shown
+        assert "$8.00 of it $2.00 agreed as not waste" in shown
 
 
 def test_the_form_offers_the_owner_of_those_rules_alone_whose_list_names_one(admin):

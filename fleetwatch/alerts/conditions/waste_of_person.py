@@ -62,17 +62,18 @@ def highest(watch: Watch) -> list[Highest]:
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode whose jobs they are and what they wasted; None of who has no time in it."""
     wasted = waste_rates.wasted_in(episodes, "user", watch)
+    agreed = waste_rates.agreed_in(episodes, "user", watch)
     labels = waste_rates.holder_labels({each.subject for each in episodes}, watch)
     return [
         waste_rates.breach(
             each,
-            Waster(one_line(each.subject, 60), totals, labels[each.subject], _address(each)),
+            Waster(one_line(each.subject, 60), totals, usd, labels[each.subject], _address(each)),
             watch,
             kind="person",
         )
         if totals
         else None
-        for each, totals in zip(episodes, wasted, strict=True)
+        for each, totals, usd in zip(episodes, wasted, agreed, strict=True)
     ]
 
 

@@ -1,6 +1,7 @@
 """The condition waste_of_team: a team's jobs waste so many dollars an hour, hour after hour."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from urllib.parse import urlencode
 
@@ -16,20 +17,25 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode which team it is and what it wasted; None of one that has no time in it."""
     names = waste_rates.team_names({each.subject for each in episodes})
     wasted = waste_rates.wasted_in(episodes, "team", watch)
+    agreed = waste_rates.agreed_in(episodes, "team", watch)
     return [
-        _breach(each, names.get(each.subject, ""), totals, watch) if totals else None
-        for each, totals in zip(episodes, wasted, strict=True)
+        waste_rates.breach(each, _waster(each, names, totals, usd), watch, kind="team")
+        if totals
+        else None
+        for each, totals, usd in zip(episodes, wasted, agreed, strict=True)
     ]
 
 
-def _breach(episode: Episode, name: str, totals: Totals, watch: Watch) -> Breach:
-    waster = Waster(
-        name or one_line(episode.subject, 60),
+def _waster(
+    episode: Episode, names: Mapping[str, str], totals: Totals, agreed_usd: Decimal
+) -> Waster:
+    return Waster(
+        names.get(episode.subject) or one_line(episode.subject, 60),
         totals,
+        agreed_usd,
         {"team": (episode.subject,)},
         f"/waste?{urlencode({'team': episode.subject, 'group_by': 'user'})}",
     )
-    return waste_rates.breach(episode, waster, watch, kind="team")
 
 
 CONDITION = Condition(

@@ -11,6 +11,9 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.breach import Breach, Highest, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
+from fleetwatch.alerts.models import Silence
+from fleetwatch.diagnosis.findings.agreed_waste import agreed_within
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.cells import Cell, Waste, summed
@@ -45,10 +48,13 @@ OfSubject = Callable[[str, Interval], Totals | None]
 
 @dataclass(frozen=True, slots=True)
 class Waster:
-    """Who wasted how much in an episode, by name; `labels` are what scopes and routes match."""
+    """Who wasted how much in an episode, by name, and what of that people agreed as not waste;
+    `labels` are what scopes and routes match.
+    """
 
     name: str
     totals: Totals
+    agreed_usd: Decimal
     labels: dict[str, tuple[str, ...]]
     address: str
 
@@ -194,6 +200,33 @@ def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[
     ]
 
 
+def agreed_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Decimal]:
+    """What of the waste of each in its episode people agreed as not waste: the ledger, and so the
+    rule, counts it on.
+    """
+    now = from_ms(watch.end_ms)
+    hours = [hours_of(each.since_ms, each.until_ms, now_ms=watch.end_ms) for each in episodes]
+    asked = [
+        (each.subject, interval)
+        for each, interval in zip(episodes, hours, strict=True)
+        if interval is not None
+    ]
+    if not asked or not _is_any_agreed(now):
+        return [ZERO] * len(episodes)
+    amounts = iter(agreed_within(asked, group_by, now=now))
+    return [ZERO if interval is None else next(amounts) for interval in hours]
+
+
+def _is_any_agreed(now: datetime) -> bool:
+    """Whether somebody agreed to anything: seldom, and what follows from it is read with care."""
+    silences = Silence.objects.filter(
+        kind__in=(Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION),
+        starts_at__lte=now,
+        ends_at__gt=now,
+    )
+    return silences.exists() or Finding.objects.filter(status=Finding.Status.DISMISSED).exists()
+
+
 def _from_hours(several: Collection[Interval], group_by: str) -> OfSubject:
     """By one look at every hour from the first to the last."""
     start = min(each.start for each in several)
@@ -214,6 +247,7 @@ def _from_each(several: Collection[Interval], group_by: str) -> OfSubject:
 def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Breach:
     """What is told of it."""
     usd = pricing.usd(waster.totals.wasted_usd)
+    agreed_usd = min(pricing.usd(waster.agreed_usd), usd)
     hours = Decimal(max(episode.until_ms - episode.since_ms, HOUR_MS)) / HOUR_MS
     rate = pricing.usd(usd / hours)
     limit = f"{wording.usd(Decimal(repr(watch.settings.threshold)))}/h"
@@ -234,12 +268,20 @@ def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Brea
         usd_per_hour=rate,
         cost_usd=usd,
         has_example_rates=waster.totals.has_example_rates,
-        lines=_by_state(waster.totals),
+        lines=(*_by_state(waster.totals), *_agreed(agreed_usd, usd)),
         actions=(
             "Fix: see on the waste page which jobs it is, and end or shrink what does nothing.",
         ),
         labels=waster.labels,
+        facts={"agreed_usd": str(agreed_usd)} if agreed_usd else {},
     )
+
+
+def _agreed(agreed_usd: Decimal, usd: Decimal) -> tuple[tuple[str, str], ...]:
+    """What of it people agreed on; nothing where that is nothing."""
+    if not agreed_usd:
+        return ()
+    return (("Agreed as not waste", f"{wording.usd(agreed_usd)} of the {wording.usd(usd)}"),)
 
 
 def _by_state(totals: Totals) -> tuple[tuple[str, str], ...]:
