@@ -16,14 +16,14 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch, named
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
+from fleetwatch.alerts.measuring.cause_words import FIX, NO_CAUSE
+from fleetwatch.alerts.measuring.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.alerts.models import Incident, Route
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, UNAVAILABLE, WITHIN
 from fleetwatch.dashboard.fault_ends import JUST_BEFORE, runs_usd
-from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, of_kind
@@ -38,7 +38,6 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms, to_ms
 
-FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 PIDS = re.compile(r"--pid (\d{1,10})\b")
 OF_BUDGETS = ("budget_spent", "budget_forecast")

@@ -4,10 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.alerts.models import IncidentGroup, Rule
 from fleetwatch.notify.message import Button
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import Recipient
 from tests.dashboard import factories
+from tests.dashboard.shown_incidents import incident
+from tests.diagnosis import told
 from tests.notify.factories import NOON, email_channel, queue, slack_channel
 
 pytestmark = pytest.mark.django_db
@@ -132,3 +135,28 @@ def test_a_message_in_a_form_that_is_no_longer_read_does_not_break_the_page(admi
     Delivery.objects.update(message={"title": 7})
 
     assert admin.get("/settings/channels").status_code == 200
+
+
+@pytest.mark.parametrize("is_diagnosed", [True, False])
+def test_a_message_that_named_no_cause_says_so_once_its_incident_does(admin, is_diagnosed):
+    job = told.job("slurm/della/7")
+    group = IncidentGroup.objects.create(
+        rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=factories.NOW
+    )
+    one = incident(group=group)
+    channel = slack_channel("https://hooks.slack.com/services/T0/B0/x")
+    for key, fields in (("opened", ()), ("reminder", (("Likely", "Waits for its input"),))):
+        queue(channel, key=key, fields=fields, thread=f"group/{group.pk}", now=factories.NOW)
+    if is_diagnosed:
+        told.cause("data_starved", of=job, start=told.NOW - timedelta(hours=1))
+
+    page = admin.get(f"/incidents/{one.pk}").content.decode()
+    opened, reminder = (
+        admin.get(f"/settings/channels/messages/{each.pk}").content.decode()
+        for each in Delivery.objects.order_by("pk")
+    )
+
+    words = "cause not known when sent"
+    leads = f'{words}: <a class="link" href="/incidents/{one.pk}">its incident</a> names it'
+    assert (page.count(words), leads in opened) == (int(is_diagnosed), is_diagnosed)
+    assert words not in reminder

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from fleetwatch.accounts.models import User
+from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,
@@ -31,6 +32,7 @@ class Send:
     (None). `moment` is what happened to it at `at`: sent, kept, queued (and not sent) or
     due. `what` is what it says (opened, escalation, reminder, resolved), `state` how it went,
     `answer` what the other side said, `why` how it came to go there; "" = not written down.
+    `names_cause`: whether it said what it likely is; None of what was not sent.
     """
 
     at: datetime
@@ -41,6 +43,7 @@ class Send:
     state: str
     answer: str
     why: str
+    names_cause: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,14 @@ def sends(incident: Incident) -> list[Send]:
     theirs = {_moment_of(each) for each in notified} - {_moment_of(each) for each in own}
     rows = [*_of_deliveries(_deliveries(incident, theirs), own), *map(_unsent, waiting)]
     return sorted(rows, key=lambda send: send.at, reverse=True)
+
+
+def first_of(delivery: Delivery) -> Incident | None:
+    """The incident that its message is about first; None where it is about none."""
+    kind, _, number = delivery.thread.partition("/")
+    if kind != "group" or not number.isdecimal():
+        return None
+    return visible_incidents().filter(group=int(number)).order_by("pk").first()
 
 
 def _deliveries(incident: Incident, theirs: Collection[object]) -> list[Delivery]:
@@ -167,7 +178,14 @@ def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
         _state(delivery),
         "" if is_hidden else delivery.last_answer,
         _why(note) if note else "",
+        names_cause(delivery),
     )
+
+
+def names_cause(delivery: Delivery) -> bool:
+    """Whether the message said what it likely is; one of several jobs says so below them."""
+    fields = dict(delivery.message.get("fields", ()))
+    return LIKELY in fields or OF_SEVERAL in delivery.message.get("text", "")
 
 
 def _why(note: Notification) -> str:

@@ -1,18 +1,22 @@
 """A cause of diagnosis and its advice as messages say them. Pure."""
 
 from fleetwatch.alerts.breach import Line
+from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.notify.message import one_line
 
 NO_CAUSE = "Diagnosis names no cause yet: the job's page shows what its GPUs do."
 MAX_COMMAND = 300
+LIKELY = "Likely"  # the line that names the cause
+OF_SEVERAL = ", likely: "  # the same in a line of several jobs
+FIX = "Fix: "  # what an action that is a step begins with, in messages
 
 
 def likely(advice: Advice | None) -> tuple[Line, ...]:
     """What it likely is; nothing where diagnosis has no cause."""
     if advice is None:
         return ()
-    return (("Likely", f"{advice.cause.title}: {advice.cause.sentence}"),)
+    return ((LIKELY, f"{advice.cause.title}: {advice.cause.sentence}"),)
 
 
 def what_to_do(advice: Advice | None) -> tuple[str, ...]:
@@ -22,9 +26,14 @@ def what_to_do(advice: Advice | None) -> tuple[str, ...]:
     if advice is None:
         return (NO_CAUSE,)
     fix = advice.steps[0]
-    typed = _line(advice.command or fix.code)
     tell = (f"{step.text} {_line(step.code)}".strip() for step in advice.tell)
-    return (f"Fix: {fix.text} {typed}".strip(), " ".join([advice.cause.alike, *tell]).strip())
+    first = fix_of(Step(fix.text, advice.command or fix.code))
+    return (first, " ".join([advice.cause.alike, *tell]).strip())
+
+
+def fix_of(step: Step) -> str:
+    """A step, with what to type where that is a line."""
+    return f"{FIX}{step.text} {_line(step.code)}".strip()
 
 
 def typed(advice: Advice | None) -> tuple[str, ...]:

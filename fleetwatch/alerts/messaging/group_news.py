@@ -17,7 +17,7 @@ from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
-from fleetwatch.alerts.messaging.page_steps import advised
+from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes
 from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
 from fleetwatch.notify.message import Message
@@ -94,7 +94,10 @@ class GroupNews:
     def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
         """How it stands, or (again) that it still does."""
         setting = setting_of(self.group, zone, now)
-        cases = [replace(each, breach=advised(each.breach, now)) for each in self.cases]
+        bare = self.cases
+        standing = [left(each.breach) if each.resolution else each.breach for each in bare]
+        breaches = with_causes([advised(each, now) for each in standing], now)
+        cases = [replace(each, breach=of) for each, of in zip(bare, breaches, strict=True)]
         if again:
             return reminder(cases, setting)
         spark = self.spark

@@ -9,12 +9,14 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.breach import Breach, Line, named
+from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, OF_SEVERAL
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
 
 HOURS_PER_MONTH = 730  # 8760 / 12
 SHOWN = 10  # of a group, a line each
+CAUSES = 3  # of a group, a line each
 ORPHANED = "orphaned"  # the word of a GPU that somebody holds, if nobody knows who
 MAX_LABELS = 40  # a job may have any number of its own
 
@@ -163,7 +165,7 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
         url=_url(cases[0], setting),
         severity=setting.severity,
         buttons=_buttons(cases, setting),
-        text="\n".join([*_statuses(cases), *_more(rest)]),
+        text="\n".join([*_statuses(cases), *_causes(breaches), *_more(rest)]),
     )
 
 
@@ -251,13 +253,50 @@ def _resolved(case: Case, setting: Setting) -> Message:
         fields=(
             *_about(breach),
             (breach.word.capitalize(), f"{begin} to {end}"),
+            *_likely(breach),
             *_costs([breach]),
             _rule(breach, setting),
         ),
         url=_url(case, setting),
         severity="resolved",
-        text=_example_note(breach),
+        text="\n".join(filter(None, (_example_note(breach), _next_time(breach)))),
     )
+
+
+def _likely(breach: Breach) -> tuple[Line, ...]:
+    """What it likely is, where diagnosis says so."""
+    return tuple(line for line in breach.lines if line[0] == LIKELY)
+
+
+def _fix(breach: Breach) -> str:
+    """What to do about its cause; "" where nobody knows it, or that is to end what goes on."""
+    fixes = (
+        [action for action in breach.actions if action.startswith(FIX)] if _likely(breach) else []
+    )
+    return fixes[0] if fixes and not (breach.command and breach.command in fixes[0]) else ""
+
+
+def _next_time(breach: Breach) -> str:
+    """The same of what is over."""
+    fix = _fix(breach).removeprefix(FIX)
+    return f"If it comes back: {fix}" if fix else ""
+
+
+def _causes(breaches: Sequence[Breach]) -> list[str]:
+    """Of several what they likely are, a line for each cause with what to do about it."""
+    of_cause: dict[str, list[Breach]] = {}
+    for breach in breaches:
+        for _, cause in _likely(breach):
+            of_cause.setdefault(cause, []).append(breach)
+    return [
+        f"{_those(several)}{OF_SEVERAL}{cause} {_fix(several[0])}".strip()
+        for cause, several in list(of_cause.items())[:CAUSES]
+    ]
+
+
+def _those(breaches: Sequence[Breach]) -> str:
+    first = named(breaches[0].subject, breaches[0].name)
+    return first if len(breaches) == 1 else f"{first} and {len(breaches) - 1} more"
 
 
 def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
@@ -281,6 +320,7 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
         ),
         url=_url(cases[0], setting),
         severity="resolved",
+        text="\n".join(_causes(breaches)),
     )
 
 

@@ -1,10 +1,14 @@
-"""What a message says to do first: what the page of its incident says, by the finding's numbers."""
+"""What a message says of the cause and to do first: what the page of its incident says by then, by
+the finding's numbers.
+"""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from fleetwatch.alerts.breach import Breach
-from fleetwatch.alerts.measuring.cause_words import what_to_do
+from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, NO_CAUSE, fix_of, what_to_do
+from fleetwatch.alerts.measuring.likely_causes import Likely, likely_of_several
 from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib.intervals import Interval, from_ms
@@ -22,3 +26,42 @@ def advised(breach: Breach, now: datetime) -> Breach:
         return breach
     meanwhile = Interval(from_ms(breach.since_ms), from_ms(breach.until_ms))
     return replace(breach, actions=what_to_do(explained(finding, meanwhile, now=now).advice))
+
+
+def left(breach: Breach) -> Breach:
+    """Of what is over: nothing is to be ended any more."""
+    if not breach.command:
+        return breach
+    actions = tuple(action for action in breach.actions if breach.command not in action)
+    return replace(breach, command="", actions=actions)
+
+
+def with_causes(breaches: Sequence[Breach], now: datetime) -> list[Breach]:
+    """The same with the cause that diagnosis named since they were told; as they are where it
+    named none, or they say it.
+    """
+    silent = [each for each in breaches if each.kind == "job" and not is_named(each)]
+    causes = dict(zip(map(id, silent), likely_of_several(silent, now), strict=True))
+    return [_with_cause(each, causes.get(id(each))) for each in breaches]
+
+
+def is_named(breach: Breach) -> bool:
+    """Whether it says what it likely is."""
+    return LIKELY in dict(breach.lines)
+
+
+def _with_cause(breach: Breach, likely: Likely | None) -> Breach:
+    if likely is None:
+        return breach
+    lines = (*breach.lines, (LIKELY, f"{likely.title}: {likely.sentence}"))
+    return replace(breach, lines=lines, actions=_actions(breach, likely))
+
+
+def _actions(breach: Breach, likely: Likely) -> tuple[str, ...]:
+    """As the incident's page has them (incident_pages.steps)."""
+    fixes = tuple(fix_of(step) for step in likely.steps[:1])
+    if breach.actions == (NO_CAUSE,):
+        return fixes
+    if likely.finding_id is None or breach.command:
+        return breach.actions
+    return (*fixes, *(action for action in breach.actions if not action.startswith(FIX)))

@@ -32,6 +32,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.incidents.incident_actions import Action
 from fleetwatch.alerts.incidents.incident_history import again_after, before, sends
+from fleetwatch.alerts.measuring.likely_causes import likely
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import (
@@ -46,7 +47,6 @@ from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.incident_places import places
-from fleetwatch.dashboard.likely_causes import likely
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page

@@ -7,12 +7,16 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.alerts.incidents.incident_history import first_of, names_cause
+from fleetwatch.alerts.measuring.likely_causes import likely
+from fleetwatch.alerts.selectors import view_of
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.showing import existing
 from fleetwatch.notify.models import Delivery
@@ -40,11 +44,23 @@ def _about(delivery: Delivery) -> str:
     state = "kept" if is_log else Delivery.State(delivery.state).label
     at = (delivery.sent_at or delivery.created_at).astimezone(zone())
     return format_html(
-        '<a class="link" href="{}">All messages</a> · to {}: {}, {}',
+        '<a class="link" href="{}">All messages</a> · to {}: {}, {}{}',
         reverse("settings_channels"),
         delivery.channel.name,
         state,
         f"{at:%a %-d %b %Y, %H:%M %Z}",
+        _cause_since(delivery),
+    )
+
+
+def _cause_since(delivery: Delivery) -> str:
+    """Of a message that names no cause that one is known by now, and where it stands; "" else."""
+    incident = None if names_cause(delivery) else first_of(delivery)
+    if incident is None or likely(view_of(incident).breach, timezone.now()) is None:
+        return ""
+    return format_html(
+        ' · cause not known when sent: <a class="link" href="{}">its incident</a> names it',
+        reverse("incident", args=[incident.pk]),
     )
 
 
