@@ -5,8 +5,12 @@ import unicodedata
 from dataclasses import dataclass
 
 SEVERITIES = ("info", "warning", "critical", "resolved")
-ACTIONS = ("ack", "snooze", "unsnooze", "not_waste", "fixed", "keep", "open")
-OPENING = ("keep", "open")  # these open a page, wherever they are
+ACTIONS = (
+    *("ack", "snooze", "unsnooze", "not_waste", "fixed", "keep"),
+    *("spending", "budget", "open"),
+)
+PAGES = ("spending", "budget")  # pages that are the same for everybody
+OPENING = ("keep", *PAGES, "open")  # these open a page, wherever they are
 STYLES = ("", "primary", "danger")
 STATUSES = ("", "firing", "acknowledged", "resolved")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from django.template.loader import render_to_string
 
-from fleetwatch.notify.message import Item, Listing, Message, one_line
+from fleetwatch.notify.message import PAGES, Item, Listing, Message, one_line
 
 WIDTH = 76  # RFC 5322 2.1.1 wants lines below 79
 INDENT = "  "
@@ -45,15 +45,17 @@ def preview(stored: Mapping[str, Any]) -> str:
 
 def without_own_links(stored: Mapping[str, Any]) -> Message | None:
     """A stored message without what only its reader may press: links that are signed for one
-    person. What an incident's message leads to is its page, where who may can act. None = it is
-    stored in a form that is no longer read.
+    person. What an incident's message leads to is its page, where who may can act, and pages that
+    are the same for everybody. None = it is stored in a form that is no longer read.
     """
     try:
         message = msgspec.convert(stored, Message)
     except msgspec.ValidationError:
         return None
     page = message.url if message.status else ""
-    buttons = tuple(each for each in message.buttons if page and each.url == page)
+    buttons = tuple(
+        each for each in message.buttons if page and (each.url == page or each.action in PAGES)
+    )
     return replace(message, buttons=buttons, url=page, unsubscribe_url="")
 
 

@@ -234,7 +234,10 @@ def test_a_message_of_a_budget_that_is_passed_says_each_length_beside_what_it_is
     over, beyond = "is over 80 % for 20 h 00 m", "over all of it for 16 h 00 m, by $40.00"
     assert message["summary"] == f"The budget of NLP {over}, and {beyond}."
     labels = [each["label"] for each in message["buttons"]]
-    assert labels == ["Ack", "Snooze 4 h", "Open in FleetWatch"]
+    assert labels == [
+        *("Ack", "Snooze 4 h", "See what spends most", "The budget"),
+        "Open in FleetWatch",
+    ]
     assert dict(message["fields"])["Over 80 % since"] == "Sun 1 Nov, 16:00 UTC (20 h 00 m)"
 
 

@@ -26,8 +26,8 @@ SPENT = "all of the budget is spent: see the incident of what is spent"
 # a forecast is made each day: an older one is none
 FRESH_MS = 2 * DAY_MS
 ACTION = (
-    "Fix: see the budget's page for what grows; give back GPUs that are held for nothing, move what"
-    " can wait, or agree on another budget."
+    "Fix: see what spends most; give back GPUs that are held for nothing, move what can wait, or"
+    " have the budget raised on its page."
 )
 
 
@@ -136,6 +136,7 @@ def _breach(
         facts={
             "expected_usd": str(usd_of(share * month.usd)),
             "budget_usd": str(usd_of(month.usd)),
+            "spending_path": month.spending_path(episode.until_ms),
         },
     )
 

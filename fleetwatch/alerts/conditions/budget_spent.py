@@ -32,8 +32,8 @@ OUTCOMES = {
     PARTIAL: "within it, but days of the month were not recorded",
 }
 ACTION = (
-    "Fix: see the budget's page for where the dollars went; give back GPUs that are held for"
-    " nothing, or agree on another budget."
+    "Fix: see what spends most; give back GPUs that are held for nothing, or have the budget"
+    " raised on its page."
 )
 
 
@@ -131,6 +131,7 @@ def _facts(month: BudgetMonth, at_ms: int) -> dict[str, str | int | None]:
         "budget_usd": str(usd_of(month.usd)),
         "spent_until_ms": month.spending.known_ms(at_ms),
         "passed_ms": _passed_ms(month, at_ms),
+        "spending_path": month.spending_path(at_ms),
     }
 
 

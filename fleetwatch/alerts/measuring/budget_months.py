@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from urllib.parse import urlencode
 
 import numpy as np
 from django.db.models import Max, Q
@@ -77,6 +78,13 @@ class BudgetMonth:
         """The team, of a team's budget."""
         slug = slug_of(self.subject)
         return {"team": (slug,)} if slug else {}
+
+    def spending_path(self, at_ms: int) -> str:
+        """The page of who, or which team, spent most of it by then."""
+        slug = slug_of(self.subject)
+        asked = {"from": self.interval.start_ms, "to": min(at_ms, self.interval.end_ms)}
+        of_whom = {"team": slug, "group_by": "user"} if slug else {"group_by": "team"}
+        return f"/costs?{urlencode(asked | of_whom)}"
 
     def run_rate(self, at_ms: int) -> RunRate | None:
         """What its last whole days cost before what is known by then ends, as /budgets says it of a

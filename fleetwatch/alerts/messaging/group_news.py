@@ -19,7 +19,7 @@ from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
 from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes
 from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
-from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
+from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Severity
 from fleetwatch.notify.message import Message
 
 State = Incident.State
@@ -93,7 +93,7 @@ class GroupNews:
 
     def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
         """How it stands, or (again) that it still does."""
-        setting = setting_of(self.group, zone, now)
+        setting = replace(setting_of(self.group, zone, now), severity=self.severity)
         bare = self.cases
         standing = [left(each.breach) if each.resolution else each.breach for each in bare]
         breaches = with_causes([advised(each, now) for each in standing], now)
@@ -102,6 +102,12 @@ class GroupNews:
             return reminder(cases, setting)
         spark = self.spark
         return replace(of_group(cases, setting), spark=spark.shares, spark_label=spark.label)
+
+    @property
+    def severity(self) -> str:
+        """Its rule's; critical where something of it that goes on is."""
+        is_critical = any(each.severity == Severity.CRITICAL for each in self.going_on)
+        return Severity.CRITICAL.value if is_critical else self.group.rule.severity
 
     @property
     def spark(self) -> Spark:

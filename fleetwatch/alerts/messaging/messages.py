@@ -122,6 +122,7 @@ def _opened(case: Case, setting: Setting) -> Message:
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
             *breach.lines,
             *_dollars([breach]),
+            *_severity(breach, setting),
             _rule(breach, setting),
         ),
         url=_url(case, setting),
@@ -196,8 +197,24 @@ def _buttons(cases: Sequence[Case], setting: Setting) -> tuple[Button, ...]:
         _snooze_button(cases[0], setting),
         *of_jobs,
         *_over_button(cases[0], url),
+        *_budget_pages(cases[0].breach, setting),
         Button("Open in FleetWatch", "open", url),
     )
+
+
+def _budget_pages(breach: Breach, setting: Setting) -> tuple[Button, ...]:
+    """Of a budget what spends most of it, and where it is raised."""
+    if breach.kind != "budget":
+        return ()
+    spending = breach.facts.get("spending_path")
+    most = (Button("See what spends most", "spending", f"{setting.base}{spending}"),)
+    page = f"{setting.base}{breach.path}"
+    return (*(most if spending else ()), Button("The budget", "budget", page))
+
+
+def _severity(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+    """Of a budget, whose severity is not its rule's alone: it rises once all of it is spent."""
+    return (("Severity", setting.severity),) if breach.kind == "budget" else ()
 
 
 def _over_button(case: Case, url: str) -> tuple[Button, ...]:
@@ -259,6 +276,7 @@ def _resolved(case: Case, setting: Setting) -> Message:
         ),
         url=_url(case, setting),
         severity="resolved",
+        buttons=_budget_pages(breach, setting),
         text="\n".join(filter(None, (_example_note(breach), _next_time(breach)))),
     )
 
