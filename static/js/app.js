@@ -19,7 +19,7 @@ addEventListener("afterprint", () => {
   for (const el of unfolded.splice(0)) el.open = false;
 });
 
-// The palette: Ctrl-K, ⌘K or / anywhere, or a click on the empty search field; Enter opens the first that was found, arrows go through the others.
+// The palette: Ctrl-K, ⌘K or / anywhere, or a click on the empty search field; Enter opens the first that was found, arrows go through the others; its foot says what Enter does.
 const palette = document.querySelector("#palette");
 addEventListener("keydown", (event) => {
   if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
@@ -68,13 +68,25 @@ palette?.addEventListener("input", (event) => {
   hits?.classList.toggle("former", hits.dataset.of !== event.target.value.trim());
 });
 palette?.querySelector("form").addEventListener("submit", (event) => {
-  const text = palette.querySelector("input").value.trim();
-  const found = palette.querySelector("[data-of]");
-  const first = found?.querySelector("[data-hit]");
-  if (!text || !first || found.dataset.of !== text) return;
+  const first = firstHit();
+  if (!first) return;
   event.preventDefault();
   first.click();
 });
+// What Enter opens from the field; nothing where it searches.
+function firstHit() {
+  const text = palette.querySelector("input").value.trim();
+  const hits = palette.querySelector("[data-of]");
+  return text && hits?.dataset.of === text ? hits.querySelector("[data-hit]") : null;
+}
+const LONGEST_NAME = 60;
+function sayEnter() {
+  const line = document.activeElement?.closest("#palette [data-hit]") ?? firstHit();
+  const name = line?.textContent.trim().replace(/\s+/g, " ") ?? "";
+  const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME).trim()}…` : name;
+  palette.querySelector("[data-enter]").textContent = line ? `Enter opens ${short}` : "Enter searches";
+}
+for (const event of ["focusin", "input", "htmx:afterSwap"]) palette?.addEventListener(event, sayEnter);
 
 // Under a menu what the chosen line of it does.
 addEventListener("change", (event) => {

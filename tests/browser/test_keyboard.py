@@ -98,9 +98,12 @@ def test_the_palette_and_the_search_are_opened_walked_and_left_by_keys(engineer:
     keys, page = engineer, engineer.page
     keys.press("/")
     assert keys.focus == "Search everything"
+    expect(page.locator("[data-enter]")).to_have_text("Enter searches")
     page.keyboard.type("gpu-0")
     page.wait_for_selector("[data-of='gpu-0'] [data-hit]")
+    expect(page.locator("[data-enter]")).to_contain_text("Enter opens gpu-0")
     keys.go("gpu-02", by="ArrowDown", most=5)
+    expect(page.locator("[data-enter]")).to_contain_text("Enter opens gpu-02")
     keys.press("2")
     assert keys.focus == "Search everything"
     assert page.input_value("#palette-text") == "gpu-02"
