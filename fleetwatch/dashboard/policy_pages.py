@@ -93,6 +93,18 @@ class PolicyPart:
         return any(each.tried for each in self.thresholds)
 
 
+def idle_after() -> list[tuple[str, str]]:
+    """From when on jobs are idle by the policy in force: what each setting is called, and is."""
+    _, policy = current_policy()
+    return [
+        (
+            threshold_words.LABELS[name],
+            threshold_words.written(getattr(policy, name), threshold_words.UNITS[name]),
+        )
+        for name in threshold_words.IDLE_AFTER
+    ]
+
+
 def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()

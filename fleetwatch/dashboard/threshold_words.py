@@ -52,6 +52,9 @@ LABELS = {
     "revival_s": "Work that ends an outage",
 }
 
+# from when on a job is idle, by its kind
+IDLE_AFTER = ("idle_batch_s", "idle_interactive_s", "idle_service_s")
+
 _TIME = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 _SIZE = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "b": 1}
 # what a number may be followed by, and what one of it is in the unit that is stored

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import AuditEntry, Team
+from fleetwatch.accounts.models import AuditEntry, Membership, Team
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.models import Anomaly, Budget, Outlook, SpendDay
@@ -17,6 +17,7 @@ from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Channel
+from fleetwatch.notify.wording import about
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -563,3 +564,19 @@ def test_the_table_of_budgets_says_what_it_is_ordered_by(admin):
     page = admin.get("/budgets").content.decode()
 
     assert 'aria-sort="descending" title="highest risk first">Risk ↓</th>' in page
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_lead_reads_of_the_own_budget_its_range_who_set_it_and_who_changes_it(client, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1200), repeats=True, now=NOW, by="ann")
+    lead = factories.user(role="lead", username="lea")
+    Membership.objects.create(team=team, user=lead, valid_from=NOW - timedelta(days=1))
+    client.force_login(lead)
+
+    answer = client.get("/me")
+
+    [month] = answer.context["months"]
+    low, high = (about(usd) for usd in (month.end.end.low_usd, month.end.end.high_usd))
+    assert f"$1,440 expected at its end ({low} to {high})" in shown(answer)
+    assert "set by ann, 20 Nov 2026" in shown(answer)
+    assert f'href="/budgets/teams/{team.slug}#set"' in answer.content.decode()

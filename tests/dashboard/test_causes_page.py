@@ -8,9 +8,11 @@ from django.urls import reverse
 
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger.models import Posted
+from fleetwatch.ledger.models import Policy, Posted
+from fleetwatch.ledger.policy import Policy as Thresholds
 from fleetwatch.lib.intervals import to_ms
 from tests.costs.factories import an_entry
+from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, finding, gpu, job, place, rate
 from tests.markup import in_text, tight
 
@@ -172,3 +174,24 @@ def test_the_page_of_a_fault_says_what_capacity_it_took_and_which_gpus_are_broke
     assert "1 GPU broken now: n1 GPU 3" in in_text(page)
     assert f'href="/gpus/{broken.uuid}"' in page
     assert "Capacity lost" not in admin.get("/causes/hung").content.decode()
+
+
+@pytest.mark.parametrize("code", [each.code for each in BY_CODE.values() if each.idle])
+def test_a_cause_of_idle_jobs_names_the_setting_that_decides_idle_and_where_it_is_changed(
+    client, code
+):
+    """Batch jobs are idle after 20 minutes by the policy in force, not after its first 15."""
+    client.force_login(factories.user(role="engineer"))
+    Policy.objects.create(
+        version=2, thresholds=Thresholds(idle_batch_s=1200).to_json(), created_at=NOW
+    )
+
+    page = in_text(tight(client.get(f"/causes/{code}").content.decode()))
+
+    assert "batch job is idle after 20 min , interactive job is idle after 30 min" in page
+    assert "settings of the ledger policy" in page
+    assert client.get(reverse("settings_policy")).status_code == 200
+
+
+def test_what_no_setting_of_idle_decides_names_none(admin):
+    assert "What decides idle" not in admin.get("/causes/data_starved").content.decode()

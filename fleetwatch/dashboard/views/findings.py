@@ -22,7 +22,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.alerts.incidents import machine_incidents
-from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
+from fleetwatch.dashboard import finding_rows, pages, pattern_rows, policy_pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.agreed_time import AgreedTime, agreed_time
 from fleetwatch.dashboard.agreements import Agreement, agreements, behind_what
@@ -557,4 +557,5 @@ def cause(_: HttpRequest, period: Period, cause: Cause) -> Context:
         **_capacity(cause, period),
         "rules": rules_in_words.rules(cause.code),
         "precision": selectors.precision().get(cause.code),
+        "idle_after": policy_pages.idle_after() if cause.idle else [],
     }
