@@ -9,7 +9,7 @@ import pytest
 
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.diagnosis.findings import agreed_waste
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -104,3 +104,23 @@ def test_where_nobody_agreed_to_anything_nothing_more_is_read(monkeypatch):
     wasted("ana", 1, 2)
 
     assert len(tried(rule, 0, 4)) == 1
+
+
+def test_an_exemption_that_is_about_nothing_of_it_leaves_all_of_it_as_waste(monkeypatch):
+    """Of many spells nothing is agreed: another user's jobs are exempt."""
+    monkeypatch.setattr(agreed_waste, "FEW", 0)
+    rule = a_money_rule("waste_of_person", 10, minutes=60)
+    wasted("ana", 1, 4)
+    wasted("eve", *range(6), state="useful")
+    agreed("ana", 1, status="open")
+    matchers = [{"label": "user", "values": ["bob"], "is_not": False}]
+    Silence.objects.create(
+        kind="exemption",
+        matchers=matchers,
+        starts_at=hour(0),
+        ends_at=hour(90),
+        reason="agreed",
+        created_at=hour(0),
+    )
+
+    assert [row.breach.agreed_usd for row in tried(rule, 0, 6)] == [None, None]

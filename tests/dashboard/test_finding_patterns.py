@@ -132,10 +132,18 @@ def test_a_cause_that_came_back_after_its_fix_is_said_so_in_one_word_and_not_in_
         was_noticed=False, outcome="regressed", runs_before=3, runs_after=3,
         saved_low_ms=0, saved_high_ms=0,
     )  # fmt: skip
+    for number in (1, 2, 3):
+        start_ms = to_ms(NOW) - number * HOUR_MS
+        run = job(f"slurm/della/9{number}", name="train", user="ann", start_ms=start_ms)
+        if number != 3:
+            finding(run, first_ms=start_ms, last_ms=start_ms + HOUR_MS)
+    job("slurm/della/90", name="train", user="bob", start_ms=to_ms(NOW) - HOUR_MS)
 
     page = tight(admin.get(f"/findings/{session.pk}").content.decode())
+    of_job = in_text(tight(admin.get(f"/jobs/{session.its_job.key}").content.decode()))
 
-    assert '<span class="tag bad-c">Fixed, came back</span>' in page
+    assert '<span class="tag bad-c">Fixed, came back in 2 of 3 runs since</span>' in page
+    assert "fixed 19 Nov 2026, came back in 2 of 3 runs since" in of_job
     assert "<dt>Outcome</dt><dd>Came back</dd>" in page
 
 

@@ -133,12 +133,16 @@ def _breach(
         lines=(("Expected", f"{amount} of {whole} ({wording.share(share)})"),),
         actions=(ACTION,),
         labels=month.labels,
-        facts={
-            "expected_usd": str(usd_of(share * month.usd)),
-            "budget_usd": str(usd_of(month.usd)),
-            "spending_path": month.spending_path(episode.until_ms),
-        },
+        facts=_facts(month, share, episode.until_ms),
     )
+
+
+def _facts(month: BudgetMonth, share: float, at_ms: int) -> dict[str, str]:
+    return {
+        "expected_usd": str(usd_of(share * month.usd)),
+        "budget_usd": str(usd_of(month.usd)),
+        "spending_path": month.spending_path(at_ms),
+    }
 
 
 CONDITION = Condition(

@@ -8,7 +8,7 @@ from itertools import chain
 from math import ceil
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.alerts.breach import Breach, Highest, Settings, Watch
+from fleetwatch.alerts.breach import Breach, Highest, Line, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.alerts.models import Silence
@@ -57,6 +57,27 @@ class Waster:
     agreed_usd: Decimal
     labels: dict[str, tuple[str, ...]]
     address: str
+
+    @property
+    def agreed(self) -> Decimal:
+        """What of it is agreed, as money is told: never more than was wasted."""
+        return pricing.usd(min(self.agreed_usd, self.totals.wasted_usd))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the breach says of that beside its words."""
+        return {"agreed_usd": str(self.agreed)} if self.agreed else {}
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What was wasted by state, and what of it people agreed on where that is something."""
+        by_state = (
+            (state.capitalize(), wording.usd(pricing.usd(self.totals.cost_by_state[state])))
+            for state in STATES
+        )
+        wasted = wording.usd(pricing.usd(self.totals.wasted_usd))
+        agreed = ("Agreed as not waste", f"{wording.usd(self.agreed)} of the {wasted}")
+        return (*by_state, *((agreed,) if self.agreed else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +268,6 @@ def _from_each(several: Collection[Interval], group_by: str) -> OfSubject:
 def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Breach:
     """What is told of it."""
     usd = pricing.usd(waster.totals.wasted_usd)
-    agreed_usd = min(pricing.usd(waster.agreed_usd), usd)
     hours = Decimal(max(episode.until_ms - episode.since_ms, HOUR_MS)) / HOUR_MS
     rate = pricing.usd(usd / hours)
     limit = f"{wording.usd(Decimal(repr(watch.settings.threshold)))}/h"
@@ -268,25 +288,13 @@ def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Brea
         usd_per_hour=rate,
         cost_usd=usd,
         has_example_rates=waster.totals.has_example_rates,
-        lines=(*_by_state(waster.totals), *_agreed(agreed_usd, usd)),
+        lines=waster.lines,
         actions=(
             "Fix: see on the waste page which jobs it is, and end or shrink what does nothing.",
         ),
         labels=waster.labels,
-        facts={"agreed_usd": str(agreed_usd)} if agreed_usd else {},
+        facts=waster.facts,
     )
-
-
-def _agreed(agreed_usd: Decimal, usd: Decimal) -> tuple[tuple[str, str], ...]:
-    """What of it people agreed on; nothing where that is nothing."""
-    if not agreed_usd:
-        return ()
-    return (("Agreed as not waste", f"{wording.usd(agreed_usd)} of the {wording.usd(usd)}"),)
-
-
-def _by_state(totals: Totals) -> tuple[tuple[str, str], ...]:
-    amounts = ((state, totals.cost_by_state[state]) for state in STATES)
-    return tuple((state.capitalize(), wording.usd(pricing.usd(usd))) for state, usd in amounts)
 
 
 def holder_labels(users: Collection[str], watch: Watch) -> dict[str, dict[str, tuple[str, ...]]]:

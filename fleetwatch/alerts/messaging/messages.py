@@ -117,18 +117,23 @@ def _opened(case: Case, setting: Setting) -> Message:
     return Message(
         title=_title(breach, f"{since} ({length})"),
         summary=f"{_being(breach)} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
-        fields=(
-            *_about(breach),
-            (f"{breach.word.capitalize()} since", f"{since} ({length})"),
-            *breach.lines,
-            *_dollars([breach]),
-            *_severity(breach, setting),
-            _rule(breach, setting),
-        ),
+        fields=_of_opened(breach, setting),
         url=_url(case, setting),
         severity=setting.severity,
         buttons=_buttons([case], setting),
         text="\n".join(text for text in texts if text),
+    )
+
+
+def _of_opened(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+    since = f"{setting.clock(breach.since_ms)} ({_length(breach)})"
+    return (
+        *_about(breach),
+        (f"{breach.word.capitalize()} since", since),
+        *breach.lines,
+        *_dollars([breach]),
+        *_severity(breach, setting),
+        _rule(breach, setting),
     )
 
 
@@ -261,23 +266,27 @@ def _resolved(case: Case, setting: Setting) -> Message:
     breach = case.breach
     cost = _cost([breach])
     length = _length(breach)
-    begin = setting.clock(breach.since_ms)
-    end = setting.clock(breach.until_ms)
     subject = f"{_head(breach)} {named(breach.subject, breach.name)}"
     return Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
-        fields=(
-            *_about(breach),
-            (breach.word.capitalize(), f"{begin} to {end}"),
-            *_likely(breach),
-            *_costs([breach]),
-            _rule(breach, setting),
-        ),
+        fields=_of_resolved(breach, setting),
         url=_url(case, setting),
         severity="resolved",
         buttons=_budget_pages(breach, setting),
         text="\n".join(filter(None, (_example_note(breach), _next_time(breach)))),
+    )
+
+
+def _of_resolved(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+    begin = setting.clock(breach.since_ms)
+    end = setting.clock(breach.until_ms)
+    return (
+        *_about(breach),
+        (breach.word.capitalize(), f"{begin} to {end}"),
+        *_likely(breach),
+        *_costs([breach]),
+        _rule(breach, setting),
     )
 
 

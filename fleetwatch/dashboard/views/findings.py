@@ -398,6 +398,7 @@ def _after_fix(finding: Finding, status: str) -> Context:
     return {
         "fixed": fixed,
         "is_back": status == Finding.Status.FIXED,
+        "back": fixes.came_back(job, [finding.cause]).get(finding.cause),
         "back_runs": runs,
         "back_since_ms": since_ms,
         "back_query": urlencode({"group_by": "finding", **which, "to": "now"}),

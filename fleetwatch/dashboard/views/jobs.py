@@ -77,6 +77,7 @@ from fleetwatch.diagnosis.causes import (
 from fleetwatch.diagnosis.findings import clock_losses, inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
+from fleetwatch.diagnosis.findings.fixes import came_back
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -459,12 +460,20 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
         "advised": advised,
         "may_tell": _may_tell(user, advised, may_decide),
         "stuck": stuck(lines, job.end_ms),
-        "findings": _findings(job, lines),
+        **_with_fixes(job, lines),
         **_decisions(lines, may_decide),
         "people": assignable(user, period.now)[:MAX_CHOICES],
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
+    }
+
+
+def _with_fixes(job: Job, lines: Sequence[Line]) -> Context:
+    causes = [line.finding.cause for line in lines]
+    return {
+        "findings": _findings(job, lines),
+        "came_back": came_back(job, causes) if causes else {},
     }
 
 

@@ -30,22 +30,26 @@ def agreed_within(parts: Sequence[Part], group_by: str, *, now: datetime) -> lis
 
 
 def _by_hours(parts: Sequence[Part], group_by: str, now: datetime) -> list[Decimal]:
-    start = min(interval.start for _, interval in parts)
-    end = max(interval.end for _, interval in parts)
-    every = selectors.findings(Interval(start, end), now=now, by=(group_by,), step="hour")
-    agreed = as_they_stand(every, now).of_status(*AGREED)
-    if not len(agreed):
-        return [ZERO] * len(parts)
-    lines = agreed.lines
+    whole = _hull([interval for _, interval in parts])
+    every = selectors.findings(whole, now=now, by=(group_by,), step="hour")
+    lines = as_they_stand(every, now).of_status(*AGREED).lines
     of_group = _spans_by_key(lines, group_by)
     hours = lines.spans.by["step"]
-    start_ms = hours.ids[hours.at] * HOUR_MS + Interval(start, end).start_ms
-    amounts = []
-    for key, interval in parts:
-        chosen = (start_ms >= interval.start_ms) & (start_ms < interval.end_ms)
-        chosen &= of_group.get(key, False)
-        amounts.append(lines.of_spans(chosen).whole().totals.wasted_usd if chosen.any() else ZERO)
-    return amounts
+    start_ms = whole.start_ms + hours.ids[hours.at] * HOUR_MS
+    within = ((start_ms >= each.start_ms) & (start_ms < each.end_ms) for _, each in parts)
+    chosen = (
+        of_group.get(key, False) & hours_of
+        for (key, _), hours_of in zip(parts, within, strict=True)
+    )
+    return [_wasted_usd(lines, each) for each in chosen]
+
+
+def _hull(several: Sequence[Interval]) -> Interval:
+    return Interval(min(each.start for each in several), max(each.end for each in several))
+
+
+def _wasted_usd(lines: Lines, chosen: Bools) -> Decimal:
+    return lines.of_spans(chosen).whole().totals.wasted_usd if chosen.any() else ZERO
 
 
 def _spans_by_key(lines: Lines, group_by: str) -> dict[str, Bools]:

@@ -27,6 +27,8 @@ OF_FIXES = ("user", "cause", "job_name")
 OF_SERIES = {"team": "team__slug", "kind": "kind", "cluster": "cluster"}
 NARROWS = (*OF_FIXES, *OF_SERIES)  # what of a page's filters is known of fixes
 NOT_NARROWED: Mapping[str, str] = {}
+SERIES_PLACE = ("scheduler", "cluster")
+SERIES = (*SERIES_PLACE, "user", "name")
 _RATES = read_statement("diagnosis/sql/rates_of_fixes.sql")
 
 
@@ -48,6 +50,17 @@ class Realised:
         if self.fix.useful_before is None or self.fix.useful_after is None:
             return None
         return self.fix.useful_after - self.fix.useful_before
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """After the fix of that moment the cause is back: in `with_it` of the `runs` that began since,
+    as far as the reader sees them.
+    """
+
+    at: datetime
+    with_it: int
+    runs: int
 
 
 def quarter(at: datetime, zone: ZoneInfo) -> Interval:
@@ -138,12 +151,35 @@ def open_runs_since(finding: Finding, at: datetime) -> tuple[int, int | None]:
     """How many runs of the finding's job that began since then have its cause as an open finding,
     of those that the reader sees; and when the first of them began, None of none.
     """
-    job = finding.its_job
-    series = {name: getattr(job, name) for name in ("scheduler", "cluster", "user", "name")}
-    runs = visible(Job.objects.filter(**series, start_ms__gte=to_ms(at)))
+    runs = _runs_since(finding.its_job, at)
     shown = Finding.objects.filter(cause=finding.cause, status=Finding.Status.OPEN, job__in=runs)
     sums = shown.aggregate(runs=Count("job", distinct=True), since_ms=Min("job__start_ms"))
     return sums["runs"], sums["since_ms"]
+
+
+def _runs_since(job: Job, at: datetime) -> QuerySet[Job]:
+    """Of the job's series those that began since then, of those that the reader sees."""
+    series = {name: getattr(job, name) for name in SERIES}
+    return visible(Job.objects.filter(**series, start_ms__gte=to_ms(at)))
+
+
+def came_back(job: Job, causes: Iterable[str]) -> dict[str, Back]:
+    """Of these causes of the job those that are back after a fix of its series, each with the
+    newest such fix.
+    """
+    own = {name: getattr(job, name) for name in SERIES_PLACE}
+    is_own = Q(finding=None) | Q(**{f"finding__job__{name}": own[name] for name in own})
+    fixes = Fix.objects.filter(
+        is_own, user=job.user, job_name=job.name, cause__in=set(causes), outcome=Outcome.REGRESSED
+    )
+    # the newest of a cause stands last
+    return {fix.cause: _back(job, fix) for fix in fixes.order_by("at")} if job.name else {}
+
+
+def _back(job: Job, fix: Fix) -> Back:
+    runs = _runs_since(job, fix.at)
+    with_it = runs.filter(findings__cause=fix.cause).distinct()
+    return Back(fix.at, with_it.count(), runs.count())
 
 
 def of_findings(findings: Iterable[Finding]) -> dict[int, Realised]:
