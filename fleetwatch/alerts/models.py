@@ -230,7 +230,7 @@ class Incident(models.Model):
     def verdict_in_words(self) -> str:
         """As pages call it: what was rejected by the name of the decision; "" of none."""
         if self.is_accepted or self.verdict == self.Verdict.REJECTED:
-            return "Not waste"
+            return "Agreed as not waste"
         return self.Verdict(self.verdict).label if self.verdict else ""
 
     @property
@@ -388,7 +388,7 @@ class Silence(models.Model):
     def kind_in_words(self) -> str:
         """As pages call it; an accepted reason by what it does."""
         if self.kind == self.Kind.JUSTIFICATION:
-            return "not waste"
+            return "agreed as not waste"
         return self.Kind(self.kind).label
 
 

@@ -257,7 +257,7 @@ class FindingDetail(Period, FindingRow):
 
 class FindingDecision(Schema):
     """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze,
-    `assignee` is a user name ("" = nobody).
+    `assignee` is a user name ("" = nobody). What is dismissed is agreed as not waste.
     """
 
     note: str = Field("", max_length=deciding.MAX_NOTE)

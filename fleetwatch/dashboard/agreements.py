@@ -22,12 +22,12 @@ from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.diagnosis.selectors import history
 from fleetwatch.jobs.models import Job
 
-NOT_WASTE = "Not waste"
+NOT_WASTE = "not waste"
 EXEMPTED = "Exempt: an operator approved of it"
 # as the page says it, by how a finding stands
 DECIDED = {
     "accepted": "Accepted, until it is marked fixed: somebody will change it",
-    "dismissed": "Not waste, until somebody reopens it",
+    "dismissed": f"{NOT_WASTE}, until somebody reopens it",
     "snoozed": "Snoozed",
 }
 
@@ -54,6 +54,18 @@ class Agreement:
     def is_no_waste(self) -> bool:
         """Whether somebody said that the time is no waste: the ledger counts it on."""
         return self.what in (NOT_WASTE, EXEMPTED, DECIDED["dismissed"])
+
+    @property
+    def tag(self) -> str:
+        """What stands before `what`."""
+        if self.is_put_off:
+            return "snoozed"
+        return "agreed as" if self.what.startswith(NOT_WASTE) else "agreed"
+
+    @property
+    def title(self) -> str:
+        """What was agreed, by itself."""
+        return f"Agreed as {self.what}" if self.what.startswith(NOT_WASTE) else self.what
 
     @property
     def is_put_off(self) -> bool:
@@ -141,7 +153,7 @@ def past_events(incident: Incident, agreed: Iterable[Agreement]) -> list[Inciden
 def _event(agreed: Agreement, at: datetime) -> IncidentEvent:
     by = f" by {agreed.by}" if agreed.by else ""
     why = f": {agreed.why}" if agreed.why else ""
-    return IncidentEvent(kind="finding", at=at, text=f"{agreed.what}, on its finding{by}{why}")
+    return IncidentEvent(kind="finding", at=at, text=f"{agreed.title}, on its finding{by}{why}")
 
 
 def _of_silence(silence: Silence, address: str, what: str = NOT_WASTE) -> Agreement:

@@ -22,7 +22,7 @@ STATUSES = {
     "snoozed": "Snoozed",
     "exempt": "Exempt",
     "fixed": "Fixed",
-    "dismissed": "Dismissed",
+    "dismissed": "Agreed as not waste",
     "all": "All",
 }
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")

@@ -63,7 +63,7 @@ DID = {
     "token.revoke": "revoked the",
     "token.refuse": "refused the",
     "finding.accept": "accepted finding",
-    "finding.dismiss": "dismissed finding",
+    "finding.dismiss": "marked finding",
     "finding.snooze": "snoozed finding",
     "finding.assign": "assigned finding",
     "finding.fixed": "marked finding",
@@ -140,6 +140,7 @@ DID = {
 # by action, what is said behind the name
 AFTER = {
     "finding.fixed": "as fixed",
+    "finding.dismiss": "as not waste",
     "finding.reject": "as wrong",
     "finding.confirm": "as right",
     "incident.not_waste": "as not waste",

@@ -6,7 +6,7 @@ from datetime import datetime
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 
-NOT_WASTE = "not waste"
+NOT_WASTE = "agreed as not waste"
 # how findings stand that nobody has to decide about -> in words
 DECIDED = {
     "accepted": "accepted",

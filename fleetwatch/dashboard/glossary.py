@@ -162,9 +162,10 @@ _OF_PAGES = (
     ),
     Term(
         "dismissed",
-        "Dismissed",
-        "Of a finding: somebody decided against a change, with a reason. Left out of what is"
-        " recoverable.",
+        "Agreed as not waste",
+        "Somebody said of a finding or an incident, with a reason, that this is not waste: by the"
+        " button Not waste, or an operator by an exemption. The ledger counts its time on as"
+        " wasted; savings and alerts do not. Of findings the API calls it dismissed.",
         "findings",
         "?status=dismissed",
     ),
@@ -184,8 +185,8 @@ _OF_PAGES = (
     Term(
         "exempt",
         "Exempt",
-        "Of a finding or an incident: an exemption says that this is no waste, why, and until"
-        " when.",
+        "Of a finding or an incident: an exemption, which an operator approved, says that this is"
+        " not waste, why, and until when.",
         "silences",
     ),
     Term(

@@ -52,7 +52,7 @@ OF_ALERTS = (
     Term(
         "accepted-reason",
         "Accepted reason",
-        "Why what a finding names was said to be no waste: chosen when it is dismissed, and"
+        "Why what a finding or an incident names was agreed as not waste: given with it, and"
         " shown with who said it.",
         "findings",
         "?status=dismissed",

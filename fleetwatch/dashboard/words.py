@@ -244,10 +244,15 @@ INCIDENT_STATES = {
     "firing": "Firing",
     "acknowledged": "Acknowledged",
     "snoozed": "Snoozed",
-    "accepted": "Not waste",
+    "accepted": "Agreed as not waste",
     "pending": "Pending",
     "resolved": "Resolved",
 }
+
+
+def finding_stands(status: str) -> str:
+    """How a finding stands, or what was done about it, within a line: by the one word for each."""
+    return "agreed as not waste" if status == "dismissed" else status
 
 
 def incident_state(name: str) -> str:

@@ -23,6 +23,7 @@ from tests.dashboard.shown_incidents import admin_user, incident
 from tests.diagnosis.told import cause, finding
 from tests.markup import in_text, tight
 
+TAG = '<span class="tag good-c">agreed'
 pytestmark = pytest.mark.django_db
 JOB = "/jobs/slurm/della/7"
 BEHIND = "<summary>If it is no longer wanted</summary>"
@@ -55,7 +56,7 @@ def test_without_an_agreement_what_to_do_stands_open(admin, idle):
 
         assert ENDING in shown
         assert BEHIND not in shown
-        assert "agreed</span>" not in shown
+        assert TAG not in shown
 
 
 def accepted(of, **fields) -> Incident:
@@ -78,7 +79,7 @@ def test_what_was_said_of_an_incident_opens_both_pages_also_once_that_is_over(ad
     for address in addresses(idle):
         shown = page(admin, address)
 
-        agreed = "agreed Not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
+        agreed = "agreed as not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
         assert agreed in in_text(shown)
         assert f'href="/incidents/{of_job.pk}"' in shown
         assert "Tell the owner" not in shown
@@ -94,7 +95,7 @@ def test_what_was_said_of_an_incident_holds_until_its_day(admin, idle):
     Silence.objects.update(starts_at=NOW - timedelta(days=8), ends_at=NOW - timedelta(days=1))
 
     for address in addresses(idle):
-        assert "agreed</span>" not in page(admin, address)
+        assert TAG not in page(admin, address)
     assert savings(admin)["open"] == 1
 
 
@@ -102,7 +103,7 @@ def test_what_was_said_of_an_incident_holds_until_its_day(admin, idle):
     ("decision", "what"),
     [
         (Decision("accept", "I end it tonight"), "Accepted, until it is marked fixed"),
-        (Decision("dismiss", "the hot spare"), "Not waste, until somebody reopens it"),
+        (Decision("dismiss", "the hot spare"), "not waste, until somebody reopens it"),
         (Decision("snooze", "later", until=NOW + timedelta(days=7)), "Snoozed (until 27 Nov)"),
     ],
 )
@@ -130,14 +131,14 @@ def test_what_was_decided_on_the_finding_opens_the_incident_of_the_same_cause_to
     mute(NOW, Fences())
 
     shown = page(admin, f"/incidents/{of_job.pk}")
-    assert "agreed Not waste, until somebody reopens it · the hot spare by ann" in in_text(shown)
+    assert "agreed as not waste, until somebody reopens it · the hot spare by ann" in in_text(shown)
     assert f'href="/findings/{idle.pk}"' in shown
     assert "What to do first" not in shown
-    assert "Not waste 1" in in_text(page(admin, "/alerts"))
-    assert "agreed</span>" not in page(admin, f"/incidents/{of_another_cause.pk}")
+    assert "Agreed as not waste 1" in in_text(page(admin, "/alerts"))
+    assert TAG not in page(admin, f"/incidents/{of_another_cause.pk}")
     past = in_text(shown).partition("Timeline")[2]
     assert (
-        "Not waste, until somebody reopens it, on its finding by ann: the hot spare Fri 20 Nov"
+        "Agreed as not waste, until somebody reopens it, on its finding by ann: the hot spare Fri 20 Nov"
     ) in past
 
 
@@ -173,8 +174,8 @@ def test_what_was_said_until_a_day_that_is_past_opens_no_incident_that_goes_on(a
 
     shown = page(admin, f"/incidents/{of_job.pk}")
 
-    assert shown.count("agreed</span>") == 1
-    assert "agreed Not waste, until somebody reopens it · the hot spare" in in_text(shown)
+    assert shown.count(TAG) == 1
+    assert "agreed as not waste, until somebody reopens it · the hot spare" in in_text(shown)
 
 
 def exempted() -> Silence:
@@ -213,7 +214,7 @@ def test_what_was_agreed_is_in_no_sum_on_both_pages_and_its_owner_is_not_told(ad
     assert "It is in no sum of the savings inbox until somebody reopens it." in own
     assert "in no sum ;" in own or "in no sum;" in own
     assert "Tell the owner" not in own
-    assert "in no sum: dismissed" in of_job
+    assert "in no sum: agreed as not waste" in of_job
 
 
 def test_what_is_exempt_is_in_no_sum_on_its_jobs_page_either(admin, idle):
@@ -293,7 +294,7 @@ def test_a_snooze_is_no_agreement(admin, idle):
         shown = page(admin, address)
 
         assert "snoozed</span>" in shown
-        assert "agreed</span>" not in shown
+        assert TAG not in shown
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(four
 
     page = tight(four_nodes.get("/fleet/idle").content.decode())
 
-    assert "/h; 1 of them “not waste”" in page
-    assert "Not waste (until 2026-12-06 09:49 UTC): &lt;b&gt;a workshop" in page
+    assert "/h; 1 of them agreed as not waste" in page
+    assert "Agreed as not waste (until 2026-12-06 09:49 UTC): &lt;b&gt;a workshop" in page
     assert "scancel 7" not in page
     assert ">Decide</a>" not in page
 
@@ -147,7 +147,7 @@ def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident
     page = tight(four_nodes.get("/fleet/idle").content.decode())
 
     assert page.count(f'href="/findings/{finding.pk}"') == 2  # its cause, and why nothing is to do
-    assert "Not waste, until somebody reopens its finding" in page
+    assert "Agreed as not waste, until somebody reopens its finding" in page
     assert ">Decide</a>" not in page
 
 
@@ -170,7 +170,7 @@ def test_a_closed_finding_of_how_a_job_worked_before_says_nothing_of_its_idling(
     page = four_nodes.get("/fleet/idle")
 
     assert page.context["accepted_gpus"] == 0
-    assert "Not waste" not in page.content.decode()
+    assert "Agreed as not waste" not in page.content.decode()
 
 
 def test_of_a_shared_gpu_one_jobs_reason_is_not_the_others(four_nodes):

@@ -13,7 +13,7 @@ from tests.markup import in_text
 
 pytestmark = pytest.mark.django_db
 REASON = {"reason": "a workshop", "days": "7"}
-SAID = "agreed Not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
+SAID = "agreed as not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def test_the_head_says_at_once_who_said_so_when_why_and_until_when(admin):
 
     page = in_text(text(admin, f"/incidents/{one.pk}"))
     assert SAID in page
-    assert "not waste agreed" in page  # the tag, in the place of its severity
-    assert "Not waste 1" in in_text(text(admin, "/alerts"))
+    assert "agreed as not waste agreed as" in page  # the tag, in the place of its severity
+    assert "Agreed as not waste 1" in in_text(text(admin, "/alerts"))
 
 
 def test_what_is_no_waste_is_neither_acknowledged_nor_snoozed_and_can_be_resolved(admin):
@@ -63,8 +63,8 @@ def test_what_is_over_says_so_too_and_stands_under_the_same_tab(admin, over):
     listed = in_text(text(admin, "/alerts?state=accepted"))
 
     assert SAID in page
-    assert "resolved not waste" in page
-    assert "Not waste 0 Pending 0 Resolved 1 (1 of them not waste)" in listed
+    assert "resolved agreed as not waste" in page
+    assert "Agreed as not waste 0 Pending 0 Resolved 1 (1 of them agreed as not waste)" in listed
     assert "Those that are resolved among them: 1." in listed
     assert "by ann: a workshop" in listed
     assert "whether job slurm/della/7 is still needed" not in page
@@ -75,7 +75,7 @@ def test_what_is_snoozed_and_no_waste_is_no_waste(admin):
 
     accept(admin, one)
 
-    assert "Snoozed 0 Not waste 1" in in_text(text(admin, "/alerts"))
+    assert "Snoozed 0 Agreed as not waste 1" in in_text(text(admin, "/alerts"))
 
 
 def test_once_the_time_is_over_it_fires_again_and_its_page_says_nothing_of_it(admin):

@@ -297,7 +297,7 @@ class TestPage:
 
         shown = text(admin, f"/incidents/{one.pk}")
 
-        assert "Not waste (until 2026-12-06 03:38 UTC): a workshop" in shown
+        assert "Agreed as not waste (until 2026-12-06 03:38 UTC): a workshop" in shown
         assert "scancel slurm/della/7</code>" not in shown
         assert "If it is no longer wanted" in shown
         assert "is still needed. If it is not, have it ended." in shown
@@ -419,7 +419,7 @@ def test_why_nobody_was_told_is_one_reason_in_the_past(admin):
 
 
 def test_what_was_said_to_be_no_waste_has_one_name_among_earlier_incidents():
-    assert Incident(verdict="rejected").verdict_in_words == "Not waste"
+    assert Incident(verdict="rejected").verdict_in_words == "Agreed as not waste"
     assert Incident(verdict="confirmed").verdict_in_words == "Confirmed"
     assert Incident().verdict_in_words == ""
 

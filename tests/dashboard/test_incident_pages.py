@@ -150,11 +150,11 @@ class TestInbox:
         firing = in_text(text(admin, "/alerts"))
         accepted = in_text(text(admin, "/alerts?state=accepted"))
 
-        assert "Firing 1 Acknowledged 0 Snoozed 0 Not waste 1" in firing
-        assert "So far $2.00 since each began; none snoozed or “not waste”" in firing
-        assert "1 more “not waste”" in firing
+        assert "Firing 1 Acknowledged 0 Snoozed 0 Agreed as not waste 1" in firing
+        assert "So far $2.00 since each began; none snoozed or agreed as not waste" in firing
+        assert "1 more agreed as not waste" in firing
         assert "slurm/della/8" not in firing
-        assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
+        assert "Agreed as not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
 
     def test_what_is_snoozed_is_no_dollars_so_far_as_it_is_none_an_hour(self, admin):
         incident()

@@ -162,9 +162,9 @@ def test_who_did_what_stands_on_the_jobs_page_for_everybody(client, wasted):
     seen = page(client)
 
     assert "<b>assigned</b>by engineer-1: to engineer-1" in seen
-    assert "<b>dismissed</b>by engineer-1: &lt;script&gt;" in seen
+    assert "<b>agreed as not waste</b>by engineer-1: &lt;script&gt;" in seen
     assert HOSTILE not in seen
-    assert seen.index("<b>dismissed</b>") < seen.index("<b>assigned</b>")
+    assert seen.index("<b>agreed as not waste</b>") < seen.index("<b>assigned</b>")
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,8 @@ def test_an_incident_that_was_accepted_says_so_and_asks_for_nothing(admin):
 
     section = problems_of(admin, "/nodes/n1")
 
-    assert "incident, not waste" in in_text(section)
-    assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in in_text(section)
+    assert "incident, agreed as not waste" in in_text(section)
+    assert "Agreed as not waste (until 2026-12-06 09:49 UTC): a workshop" in in_text(section)
     assert "scancel" not in section
 
 

@@ -237,7 +237,7 @@ def test_what_wastes_now_and_was_closed_as_no_waste_says_so(four_nodes):
     page = tight(four_nodes.get("/").content.decode())
 
     [row] = [row for row in page.split("<li>") if "<b>spare</b>" in row]
-    assert '<span class="tag">not waste</span>' in row
+    assert '<span class="tag">agreed as not waste</span>' in row
 
 
 def test_dollars_and_gpus_lead_to_pages_with_the_same(four_nodes):
@@ -292,7 +292,7 @@ def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(four_n
 
     shown = in_text(tight(overview.content.decode()))
     assert "1 GPU idle right now, $2.00 /h." in shown
-    assert "+ 2 not waste, as somebody said why, $4.00 /h." in shown
+    assert "+ 2 agreed as not waste, $4.00 /h." in shown
     assert overview.context["longest"].job.name == "open"
 
 

@@ -54,9 +54,9 @@ def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_li
     tile = text(admin, "/?range=24h")
     lines = text(admin, "/wasters?range=24h", headers={"HX-Request": "true"})
 
-    assert "probable · $2.00 of it agreed as “not waste”" in tile
-    assert lines.count("$2.00 of it “not waste”") == 3  # no team's, the user's, the job's
-    assert "job-2 user-2" in lines.split("Jobs by waste")[1].split("of it “not waste”")[0]
+    assert "probable · $2.00 of it agreed as not waste" in tile
+    assert lines.count("$2.00 of it agreed as not waste") == 3  # no team's, the user's, the job's
+    assert "job-2 user-2" in lines.split("Jobs by waste")[1].split("of it agreed as not waste")[0]
 
 
 def two_that_idle() -> list[Job]:
@@ -91,7 +91,7 @@ def test_what_an_incident_was_accepted_for_stands_last_too_and_says_so(admin):
     context = admin.get("/?range=24h").context
 
     assert [line.job.name for line in context["wasting"]] == ["job-2", "job-1"]
-    assert context["decided"] == {"slurm/della/1": "not waste"}
+    assert context["decided"] == {"slurm/della/1": "agreed as not waste"}
 
 
 def test_a_budget_among_what_fires_says_by_how_much_it_is_passed(small):

@@ -342,7 +342,7 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
 
     for sentence in (
         "exported costs by team (CSV, 768 B) · 13–19 Nov",
-        "dismissed finding 471 · “a benchmark”",
+        "marked finding 471 as not waste · “a benchmark”",
         "set the rate of H100 · price $2.10, from 1 Nov 2026",
         "ann logged in in a browser",
         "toy: jump over &lt;b&gt; · is high yes",

@@ -85,7 +85,7 @@ class TestList:
         shown = in_text(text(admin.get("/alerts/rules")))
 
         assert "Fires when every GPU of a job has been idle for 30 minutes." in shown
-        assert "1 open 1 not waste 1 pending" in shown
+        assert "1 open 1 agreed as not waste 1 pending" in shown
         assert "3 incidents in 30 days" in shown
 
     def test_tells_apart_what_was_under_way_when_it_began_to_watch(self, admin, job_rule):
@@ -211,7 +211,7 @@ class TestBackTest:
 
         shown = text(admin.get(f"{watch(job_rule)}?days=30"))
 
-        assert "· 1 “not waste”, as people said" in shown
+        assert "· 1 agreed as not waste, as people said" in shown
 
     def test_a_wrong_value_is_said_beside_its_field(self, admin, job_rule):
         for asked in ("minutes=soon", "minutes=0", "coverage=101", "label-0=colour&values-0=red"):
@@ -560,7 +560,7 @@ def test_a_rules_page_counts_each_incident_once(admin, job_rule):
 
     page = in_text(text(admin.get(watch(job_rule))))
 
-    assert "1 firing 1 not waste 2 resolved (1 of them not waste)" in page
+    assert "1 firing 1 agreed as not waste 2 resolved (1 of them agreed as not waste)" in page
 
 
 def test_what_is_beyond_its_limit_for_too_short_says_when_it_opens(admin, job_rule):

@@ -361,7 +361,7 @@ def test_an_incident_that_is_snoozed_or_no_waste_is_not_called_firing(admin):
     quick = tight(admin.get("/search/quick?q=della").content.decode())
 
     assert "ann (nlp) · snoozed · until 21 Nov, 11:00" in quick
-    assert "ann (nlp) · not waste" in quick
+    assert "ann (nlp) · agreed as not waste" in quick
     assert "firing" not in quick
 
 

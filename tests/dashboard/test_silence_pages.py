@@ -84,7 +84,7 @@ class TestSilences:
     def test_an_accepted_reason_is_called_what_it_does(self, admin):
         silence(kind="justification")
 
-        assert ">Not waste</span>" in text(admin.get("/alerts/silences"))
+        assert ">Agreed as not waste</span>" in text(admin.get("/alerts/silences"))
 
     def test_one_is_added_for_four_hours_unless_it_says_until_when(self, admin):
         admin.post("/alerts/silences/add", {"kind": "silence", "reason": "new disks"} | OF_NODE)

@@ -8,10 +8,15 @@ import pytest
 from django.urls import reverse
 
 from agent.wire import EVENT_KINDS
+from fleetwatch.alerts.incidents.muting import muted_in_words
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.dashboard import words
+from fleetwatch.dashboard.asked_findings import STATUSES
+from fleetwatch.dashboard.decided_jobs import NOT_WASTE
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.job_lines import WELL
 from fleetwatch.dashboard.templatetags.fleetwatch import inside, seen_until, thead
+from fleetwatch.dashboard.words import INCIDENT_STATES, finding_stands
 from fleetwatch.demo.loading import LOCK
 from fleetwatch.diagnosis.causes import BY_CODE
 
@@ -106,3 +111,18 @@ def test_the_glossary_has_each_word_once_in_order_and_leads_to_a_page():
     assert ordered == sorted(set(ordered))
     assert len({term.slug for term in TERMS}) == len(TERMS)
     assert all(term.place and reverse(term.seen) for term in TERMS)
+
+
+def test_what_somebody_said_is_not_waste_is_called_the_same_wherever_it_stands():
+    words = {
+        STATUSES["dismissed"],
+        INCIDENT_STATES["accepted"],
+        Incident(verdict="rejected").verdict_in_words,
+        Silence(kind="justification").kind_in_words.capitalize(),
+        muted_in_words("accepted until Friday: a workshop").partition(" (")[0],
+        finding_stands("dismissed").capitalize(),
+        NOT_WASTE.capitalize(),
+        next(term.word for term in TERMS if term.slug == "dismissed"),
+    }
+
+    assert words == {"Agreed as not waste"}

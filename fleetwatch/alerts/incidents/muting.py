@@ -157,7 +157,7 @@ def muted_in_words(muted: str) -> str:
     if not is_acceptance(muted):
         return muted
     until, _, why = muted.removeprefix(f"{ACCEPTED} until ").partition(": ")
-    return f"Not waste (until {until}){why and f': {why}'}"
+    return f"Agreed as not waste (until {until}){why and f': {why}'}"
 
 
 def moment(at: datetime, zone: ZoneInfo) -> str:

@@ -92,6 +92,7 @@ for text_of in (
     words.incident_event,
     words.incident_state,
     muted_in_words,
+    words.finding_stands,
     words.place_name,
     words.task_name,
     sensor_names,

@@ -97,7 +97,7 @@ PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "view", "af
 COMPACT = "compact"  # a line for each, without what to do
 _DONE = {
     "accept": "Accepted: somebody will change it.",
-    "dismiss": "Dismissed; find it again under Dismissed.",
+    "dismiss": "Agreed as not waste; find it again under that name.",
     "snooze": "Snoozed; it comes back by itself.",
     "assign": "Assigned.",
     "fixed": "Marked as fixed: the next runs will show the effect.",
