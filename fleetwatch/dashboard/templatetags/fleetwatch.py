@@ -75,8 +75,7 @@ for text_of in (
     numbers.rate,
     numbers.gpu_hours,
     numbers.ten_thousandths,
-    numbers.signed_hours,
-    numbers.signed_hundredths,
+    *(numbers.signed_hours, numbers.signed_hundredths),
     numbers.gpu_hours_exact,
     numbers.percent,
     numbers.fine_percent,
@@ -84,6 +83,7 @@ for text_of in (
     numbers.duration,
     numbers.in_seconds,
     numbers.gigabytes,
+    numbers.has_cents,
     numbers.watts,
     numbers.kilowatt_hours,
     words.event,
@@ -102,7 +102,6 @@ for text_of in (
 ):
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)
-register.filter("has_cents", numbers.has_cents)
 
 _NUMBER = '<span title="{}">{}</span>'
 _LONG_NUMBER = '<span class="long" title="{}">{}</span>'  # smaller in a card of figures
