@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import gpu_slowed
+from fleetwatch.alerts.measuring.likely_causes import meanwhile
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
-from fleetwatch.dashboard.likely_causes import meanwhile
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.causes import SLOWED
