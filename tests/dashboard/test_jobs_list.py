@@ -8,7 +8,7 @@ import pytest
 
 from fleetwatch.accounts.models import Identity, Organisation, OthersShown, Team
 from fleetwatch.accounts.people import Name, give_name, join
-from fleetwatch.dashboard.views import jobs as jobs_view
+from fleetwatch.dashboard.views import job_list
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.costs.factories import an_entry
@@ -87,7 +87,7 @@ def test_a_spreadsheet_runs_nothing_of_the_file(admin, three):
 
 
 def test_the_file_ends_at_its_cap(admin, three, monkeypatch):
-    monkeypatch.setattr(jobs_view, "MAX_ROWS", 2)
+    monkeypatch.setattr(job_list, "MAX_ROWS", 2)
 
     assert len(rows_of(admin.get(f"/jobs.csv?{DAY}"))) == 2
 
