@@ -8,10 +8,10 @@ from django.db.models import Count, Max
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.diagnosis.slowed_cells import Part, slowed_parts
+from fleetwatch.diagnosis.slowed_cells import STILL_MS, Part, slowed_parts
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.spans import union
 from fleetwatch.telemetry.models import HealthEvent
 
@@ -64,7 +64,7 @@ def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
 def _last(parts: Sequence[Part], node: Node) -> Slowed:
     """By the last time without a break."""
     start_ms, end_ms = union(part[:2] for part in parts)[-1]
-    goes_on = end_ms >= (node.last_ms or 0) - HOUR_MS
+    goes_on = end_ms >= (node.last_ms or 0) - STILL_MS
     return (start_ms, None) if goes_on else (None, end_ms)
 
 

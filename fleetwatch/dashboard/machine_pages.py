@@ -30,7 +30,6 @@ from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
 MAX_PROCESSES = 100
-SLIGHT = 0.01  # of a slowed GPU's time: so little lost is no reason to look at it
 MAX_NUMBERS = 4  # of GPUs, in a title
 
 
@@ -78,15 +77,13 @@ def rows(lines: Sequence[Line], interval: Interval) -> list[PlaceRow]:
 def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
-    every = machine_findings.affected(finding, interval)
-    affected = clearly_affected(finding.cause, every)
+    affected = machine_findings.affected(finding, interval)
     return {
         "row": rows([seen.line], interval)[0],
         **_past(finding, affected, period),
         **_hurt(finding, period),
-        **slowed_gpus.of_finding(finding, [line.gpu for line in every], period),
+        **slowed_gpus.of_finding(finding, [line.gpu for line in affected], period),
         "affected": affected,
-        "slight": [line for line in every if line not in affected],
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
@@ -118,14 +115,6 @@ def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
 def _last(hurt: Sequence[machine_findings.Hurt]) -> Job:
     """The job that runs, or ended last: of several that lost most."""
     return max((each.job for each in hurt), key=lambda job: job.end_ms or FOREVER_MS)
-
-
-def clearly_affected(cause: str, every: Sequence[Affected]) -> Sequence[Affected]:
-    """Without slowed GPUs that lost next to nothing; all of them where none lost more."""
-    if cause != SLOWED:
-        return every
-    clearly = [line for line in every if line.caused.wasted_ms >= SLIGHT * line.gpu_ms]
-    return clearly or every
 
 
 def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:

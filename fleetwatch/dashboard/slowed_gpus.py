@@ -61,7 +61,14 @@ def of_finding(finding: Finding, gpus: Sequence[GPU], period: Period) -> Context
     return {
         "spells": slowed_spells(gpus, interval, now=period.now),
         "earlier_incidents": _over(gpus, interval),
+        "clock_losses": _by_gpu(gpus, interval),
     }
+
+
+def _by_gpu(gpus: Sequence[GPU], interval: Interval) -> Mapping[int, ClockLoss]:
+    """By GPU's id what the clock cost of it."""
+    own = clock_losses.of_gpus([(gpu.pk, interval) for gpu in gpus])
+    return {gpu.pk: loss for gpu, loss in zip(gpus, own, strict=True)}
 
 
 def _over(gpus: Sequence[GPU], interval: Interval) -> list[IncidentView]:

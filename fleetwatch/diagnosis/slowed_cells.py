@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
-from fleetwatch.lib.intervals import floor_hour, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, floor_hour, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.spans import Span, union
+
+STILL_MS = 20 * MINUTE_MS  # diagnosis looks every five minutes, at whole five minutes
 
 # [start_ms, end_ms) of five minutes, and the milliseconds of the GPU that they wasted
 Part = tuple[int, int, int]
@@ -39,6 +41,11 @@ def slowed_parts(
 def begun_ms(start_ms: int, cells: int) -> int:
     """When the first five minutes of an hour began that these cells mark; its start where none."""
     return spread(start_ms, cells, 0)[0][0] if cells else start_ms
+
+
+def ended_ms(start_ms: int, cells: int) -> int:
+    """When the last five minutes of an hour ended that these cells mark; its end where none."""
+    return spread(start_ms, cells, 0)[-1][1] if cells else floor_hour_ms(start_ms) + HOUR_MS
 
 
 def spread(cut_ms: int, cells: int, wasted_ms: int) -> list[Part]:

@@ -108,19 +108,22 @@ def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_
     assert own < page.index("scontrol update nodename=n1 state=drain") < page.index("</ol>", own)
     assert "$0.50" in other  # a quarter of an hour's $2, as in the inbox
     assert "Dollars of these" not in other
-    assert "<dt>Lost</dt>" in page  # not "Wasted": its owner wasted nothing
+    assert "<dt>Counted as waste</dt>" in page  # not "Wasted": its owner wasted nothing
     of_job = tight(admin.get(f"/jobs/{of.key}").content.decode())
     assert "Its machine lost it" in of_job
     assert f'href="/findings/{slow.pk}"' in of_job
 
 
 def test_of_a_machine_that_is_well_again_it_says_what_could_have_been_saved(admin):
-    """GPU 1 lost a quarter of its hour of $2, GPU 2 half a percent of it."""
+    """GPU 1 wasted a quarter of its hour of $2 and lost half of it by its clock, GPU 2 half a
+    percent of it and a tenth.
+    """
     rate("2.00")
     of = job(start_ms=to_ms(NOW - 3 * HOUR))
-    for number, lost in ((1, 0.25), (2, 0.005)):
+    for number, lost, by_clock in ((1, 0.25, 0.5), (2, 0.005, 0.1)):
         slowed = cause("throttled", of=of, on=gpu(number), low=lost, high=lost)
         own = {"idle_certain_ms": 0, "underused_ms": int(lost * HOUR_MS)}
+        own["clock_lost_ms"] = int(by_clock * HOUR_MS)
         CauseEntry.objects.filter(pk=slowed.pk).update(**own)
         hold(gpu(number), of, hours_ago=3, hours=3)
     Node.objects.update(last_ms=to_ms(NOW) + 3 * HOUR_MS)
@@ -130,8 +133,9 @@ def test_of_a_machine_that_is_well_again_it_says_what_could_have_been_saved(admi
 
     assert "Could have been saved" in page
     assert "Could be saved" not in page
-    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
-    assert "as it lost less than 1 % of its time: GPU 2 ($0.01). The chart counts it too." in words
+    words = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert "n1 · 1 1.00 ≤ $1.00 $0.50" in words
+    assert "n1 · 2 1.00 ≤ $0.20 $0.01" in words
 
 
 def test_of_a_machine_an_operator_decides(client):

@@ -4,9 +4,11 @@ import re
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
@@ -438,6 +440,32 @@ def test_a_slowed_gpu_is_not_said_to_have_no_fault(admin, has_incident):
     assert page.count("no fault") == 1
 
 
+@pytest.mark.parametrize(
+    ("minutes", "over_ms", "health", "spell"),
+    [
+        (20, None, "slowed by heat or power, since 20 Nov 11:00", "11:00 still"),
+        (21, to_ms(NOW) - 35 * 60_000, "until 20 Nov 11:25", "11:00 Fri 20 Nov, 11:25"),
+    ],
+)
+def test_finding_health_and_spell_end_with_the_last_five_minutes(
+    admin, minutes, over_ms, health, spell
+):
+    """GPU 1 from 11:00 to 11:25: what nobody saw for 20 minutes may go on."""
+    hot(1)
+    CauseEntry.objects.update(cells=0b11111)
+    now = NOW - HOUR + timedelta(minutes=25 + minutes)
+    Node.objects.update(last_ms=to_ms(now))
+    pk = place("throttled", node=gpu(1).node, last_ms=to_ms(NOW)).pk
+
+    with time_machine.travel(now, tick=False):
+        node = tight(admin.get("/nodes/n1").content.decode())
+        of_finding = in_text(tight(admin.get(f"/findings/{pk}").content.decode()))
+
+    assert machine_findings.over_since_ms(Finding.objects.get(pk=pk)) == over_ms
+    assert health in in_text(node.partition("<h2>GPUs")[2])
+    assert spell in of_finding
+
+
 def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(admin):
     """2 hours of $4: 0.4 of each lost by the clock, 0.03 counted by the ledger."""
     rate("4.00")
@@ -495,7 +523,7 @@ def test_of_many_spells_the_newest_are_listed_and_that_is_said(admin):
 
     section = page.partition("When it was slowed")[2].partition("Lowest clock, of")[0]
     assert "the newest 8 of 9 times" in section
-    assert section.count("n1 · 1") == 8
+    assert section.count("GPU 1") == 8
     assert "Fri 20 Nov, 11:00 still" in section
     assert "Fri 20 Nov, 09:00 Fri 20 Nov, 10:00" in section
 

@@ -101,7 +101,8 @@ def test_each_line_leads_to_its_findings_by_what_they_could_save(wasted, group_b
 
 
 @pytest.mark.parametrize(
-    ("status", "word"), [("accepted", "accepted"), ("dismissed", "not waste"), ("fixed", "fixed")]
+    ("status", "word"),
+    [("accepted", "accepted"), ("dismissed", "agreed as not waste"), ("fixed", "fixed")],
 )
 def test_a_job_of_which_all_is_decided_says_what_was_decided_in_place_of_a_saving(
     wasted, status, word

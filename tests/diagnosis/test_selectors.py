@@ -309,6 +309,7 @@ def an_idle_hour(on: GPU, of: Job, start: datetime) -> cause_rows.Row:
         0,
         0,
         HOUR_MS,
+        None,  # its clock was not lowered
     )
 
 

@@ -355,7 +355,7 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     rule = RULES.get(finding.cause)
     if rule is None:
         return context
-    uuids = [line.gpu.uuid for line in (*context["affected"], *context["slight"])]
+    uuids = [line.gpu.uuid for line in context["affected"]]
     which = Q(subject__in=uuids, rule__condition=rule)
     return context | {"problems": of_incidents(which, period.now)}
 

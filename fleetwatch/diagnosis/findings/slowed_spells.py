@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fleetwatch.diagnosis.judgement.cell_figures import BUSY
-from fleetwatch.diagnosis.slowed_cells import slowed_parts
+from fleetwatch.diagnosis.slowed_cells import STILL_MS, slowed_parts
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
 
 MAX_SPELLS = 8  # the newest; each is a read of windows
-STILL_MS = 20 * MINUTE_MS  # diagnosis looks every five minutes, at whole five minutes
 COLUMNS = ("util_mean", "sm_clock_hz", "sm_clock_max_hz", "temperature_c")
 
 
