@@ -12,7 +12,8 @@ from typing import List, Optional
 from agent.check.report import Finding, clipped
 from agent.clock import date_s
 from agent.json_parts import object_of
-from agent.sending.sender import ENROLL_PATH, NO_ANSWER, PATH, Answer, Sender
+from agent.sending.connection import Answer, cause_of
+from agent.sending.sender import ENROLL_PATH, NO_ANSWER, PATH, Sender
 
 TIMEOUT_S = 10.0
 JSON = {"Accept": "application/json"}
@@ -104,7 +105,7 @@ def _offset_s(date: Optional[str], asked_s: float, answered_s: float) -> Optiona
 
 
 def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or error
+    reason = cause_of(error)
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             "its certificate is not trusted (%s); --ca-file names whom to trust"

@@ -14,16 +14,15 @@ import re
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
-from email.message import Message
-from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from importlib import import_module
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from agent import __version__, packed
 from agent.clock import HubClock, date_s
 from agent.json_parts import Object, object_of, parts
 from agent.lines import printable
+from agent.sending.connection import Answer, HubConnection, cause_of, is_proxied
 from agent.sending.payloads import PACKED, body_for
 from agent.sending.split import split
 from agent.sending.spool import Spool
@@ -35,7 +34,6 @@ PATH = "/api/v1/batches"
 ENROLL_PATH = "/api/v1/enroll"
 ALIVE_PATH = "/healthz"
 TIMEOUT_S = 30.0
-MAX_ANSWER_BYTES = 64 * 1024
 MAX_SAID = 200
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
@@ -99,21 +97,6 @@ class Outcome:
 Send = Callable[[bytes], Outcome]  # of a payload
 
 
-class Answer(NamedTuple):
-    """One answer of the hub."""
-
-    status: int
-    headers: Message
-    body: bytes
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token goes nowhere but to the server it was given for."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 class Sender:
     """Speaks to one hub with one token."""
 
@@ -130,9 +113,11 @@ class Sender:
         self._has_asked = False
         self._takes_packed = False
         self._token = token
-        self._timeout_s = timeout_s
-        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
-        self._opener = urllib.request.build_opener(tls, _NoRedirect)
+        way: Any = HubConnection
+        if is_proxied():
+            way = import_module("agent.sending.proxied").ProxiedConnection
+        tls = ssl.create_default_context(cafile=ca_file)
+        self._way = way(self._server, tls=tls, timeout_s=timeout_s, note_date=self._hub_clock.note)
 
     def send(self, payload: bytes) -> Outcome:
         """What the hub said to this batch; trouble on the way is a RETRY, never an exception."""
@@ -176,37 +161,8 @@ class Sender:
         headers: Mapping[str, str] = {},
     ) -> Answer:
         """The hub's answer, whatever it is. Raises one of NO_ANSWER where there is none."""
-        request = urllib.request.Request(
-            self._server + path, data=body, headers={**AGENT, **headers}, method=method
-        )
-        answer: Any  # an error is an answer too
-        try:
-            answer = self._opener.open(request, timeout=self._timeout_s)
-        except urllib.error.HTTPError as error:
-            answer = error
-        with answer:
-            self._hub_clock.note(answer.headers.get("Date"))
-            return Answer(answer.getcode(), answer.headers, self._read(answer))
-
-    def _read(self, answer: IO[bytes]) -> bytes:
-        """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only
-        drips.
-        """
-        pieces = []
-        left = MAX_ANSWER_BYTES
-        deadline = time.monotonic() + self._timeout_s
-        # one recv each, while read would wait for all of them
-        read = getattr(answer, "read1", answer.read)
-        try:
-            while left > 0 and time.monotonic() < deadline:
-                piece = read(left)
-                if not piece:
-                    break
-                pieces.append(piece)
-                left -= len(piece)
-        except (OSError, http.client.HTTPException):
-            return b""
-        return b"".join(pieces)
+        answer: Answer = self._way.ask(method, path, body, {**AGENT, **headers})
+        return answer
 
     def _note_forms(self, answer: Answer) -> None:
         """The hub says in which forms it takes batches: https://www.w3.org/TR/ldp/#header-accept-post."""
@@ -225,7 +181,7 @@ class Sender:
 
 def _trouble(error: Exception) -> str:
     """What an operator can do something about, in one line."""
-    reason = getattr(error, "reason", None) or error
+    reason = cause_of(error)
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             "has a certificate that is not trusted (%s); its authority can be given as --ca-file"

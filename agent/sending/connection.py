@@ -1,0 +1,132 @@
+"""The way to the hub: one connection, kept over TLS, whose handshake costs an agent as much as a
+minute of its sending.
+"""
+
+import http.client
+import os
+import ssl
+import time
+from typing import IO, Any, Callable, Mapping, NamedTuple, Optional
+from urllib.parse import urlsplit
+
+# proxies in front of a hub end idle connections after 60 s (nginx: 75 s, as the hub itself), and
+# who sits between may forget them without a word
+KEPT_S = 55.0
+MAX_ANSWER_BYTES = 64 * 1024
+
+
+class Answer(NamedTuple):
+    """One answer of the hub."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+NoteDate = Callable[[Optional[str]], None]  # of an answer whose head came just now
+
+
+class HubConnection:
+    """Asks one hub, one question at a time."""
+
+    def __init__(
+        self, server: str, *, tls: ssl.SSLContext, timeout_s: float, note_date: NoteDate
+    ) -> None:
+        self._note_date = note_date
+        self._server = server
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._connection: Optional[http.client.HTTPConnection] = None
+        self._answered_s = 0.0  # of the monotonic clock
+
+    def ask(
+        self, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]
+    ) -> Answer:
+        """The hub's answer, whatever it is; a redirect is not followed.
+
+        Raises OSError, HTTPException or ValueError where there is none.
+        """
+        is_kept = self._connection is not None
+        if is_kept and time.monotonic() - self._answered_s > KEPT_S:
+            self.close()
+            is_kept = False
+        try:
+            return self._ask(method, path, body, headers)
+        except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            if not is_kept:
+                raise
+            # the hub ended it meanwhile; what it may have heard twice changes nothing there
+            return self._ask(method, path, body, headers)
+
+    def close(self) -> None:
+        """The next question opens another connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(
+        self, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]
+    ) -> Answer:
+        is_reusable = False
+        try:
+            if self._connection is None:
+                self._connection = self._opened()
+            # over plain http there is no handshake to save
+            is_kept = isinstance(self._connection, http.client.HTTPSConnection)
+            ending = {} if is_kept else {"Connection": "close"}
+            place = urlsplit(self._server).path + path
+            self._connection.request(method, place, body, {**headers, **ending})
+            with self._connection.getresponse() as answer:
+                self._note_date(answer.headers.get("Date"))
+                content = read_answer(answer, within_s=self._timeout_s)
+                # read1 leaves an answer of known length open; `length` is what is left of it
+                is_whole = answer.isclosed() or answer.length == 0
+                is_reusable = is_kept and is_whole and not answer.will_close
+                return Answer(answer.status, answer.headers, content)
+        finally:
+            self._answered_s = time.monotonic()
+            if not is_reusable:
+                self.close()
+
+    def _opened(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self._server)
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(
+                parts.hostname or "", parts.port, timeout=self._timeout_s, context=self._tls
+            )
+        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self._timeout_s)
+
+
+def cause_of(error: Exception) -> Exception:
+    """What stands behind it: urllib wraps what it meets."""
+    reason = getattr(error, "reason", None)  # a text, where it is TLS that speaks
+    return reason if isinstance(reason, Exception) else error
+
+
+def is_proxied() -> bool:
+    """Whether the environment names a proxy: then its rules say who is asked through it."""
+    return any(
+        value and name.lower().endswith("_proxy") and name.lower() != "no_proxy"
+        for name, value in os.environ.items()
+    )
+
+
+def read_answer(answer: IO[bytes], *, within_s: float) -> bytes:
+    """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only
+    drips.
+    """
+    pieces = []
+    left = MAX_ANSWER_BYTES
+    deadline = time.monotonic() + within_s
+    # one recv each, while read would wait for all of them
+    read: Any = getattr(answer, "read1", answer.read)
+    try:
+        while left > 0 and time.monotonic() < deadline:
+            piece = read(left)
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+    except (OSError, http.client.HTTPException):
+        return b""
+    return b"".join(pieces)

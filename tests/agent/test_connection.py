@@ -1,0 +1,150 @@
+import socket
+import ssl
+import threading
+from http.client import RemoteDisconnected
+
+import pytest
+
+from agent.sending import connection
+from agent.sending.connection import HubConnection
+from agent.sending.sender import Sender, Verdict
+from benchmarks.accepting_hub import certificate
+
+GIVEN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Door:
+    """A hub that answers `of_each[n]` requests of its connection n, all the rest of one, then ends
+    it without a word.
+    """
+
+    def __init__(self, folder, *, of_each=(), tls=True):
+        self.heads = []  # by connection
+        self._of_each = of_each
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        if tls:
+            certificate(folder)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+            self._listener = context.wrap_socket(self._listener, server_side=True)
+        port = self._listener.getsockname()[1]
+        self.url = "http%s://127.0.0.1:%d" % ("s" * tls, port)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            with peer, peer.makefile("rb") as asked:
+                heads = []
+                self.heads.append(heads)
+                place = len(self.heads) - 1
+                most = self._of_each[place] if place < len(self._of_each) else 99
+                while len(heads) < most:
+                    lines = [asked.readline()]
+                    while lines[-1] not in (b"", b"\r\n"):
+                        lines.append(asked.readline())
+                    if not lines[-1]:
+                        break
+                    heads.append(b"".join(lines))
+                    peer.sendall(GIVEN)
+
+    def close(self):
+        self._listener.close()
+
+
+@pytest.fixture
+def open_door(tmp_path):
+    doors = []
+
+    def open_one(**options):
+        doors.append(Door(tmp_path, **options))
+        return doors[-1]
+
+    yield open_one
+    for door in doors:
+        door.close()
+
+
+def connect(door, folder):
+    context = ssl.create_default_context()
+    if door.url.startswith("https"):
+        context.load_verify_locations(folder / "cert.pem")
+    return HubConnection(door.url, tls=context, timeout_s=5.0, note_date=lambda _: None)
+
+
+def ask(way):
+    return way.ask("GET", "/", None, {}).body
+
+
+def test_over_tls_one_handshake_serves_many_questions(open_door, tmp_path):
+    door = open_door()
+    way = connect(door, tmp_path)
+
+    assert [ask(way) for _ in range(3)] == [b"ok"] * 3
+
+    assert [len(heads) for heads in door.heads] == [3]
+    way.close()
+
+
+def test_a_kept_connection_that_the_hub_ended_is_opened_again_at_once(open_door, tmp_path):
+    door = open_door(of_each=(1,))
+    way = connect(door, tmp_path)
+
+    assert [ask(way) for _ in range(3)] == [b"ok"] * 3
+
+    assert [len(heads) for heads in door.heads] == [1, 2]
+    way.close()
+
+
+def test_a_hub_that_ends_a_fresh_connection_is_not_asked_a_second_time(open_door, tmp_path):
+    door = open_door(of_each=(0, 0))
+    way = connect(door, tmp_path)
+
+    with pytest.raises((RemoteDisconnected, ConnectionError, ssl.SSLEOFError)):
+        ask(way)
+
+    assert len(door.heads) == 1
+
+
+def test_a_connection_idle_for_longer_than_proxies_keep_one_is_not_used_again(
+    open_door, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(connection, "KEPT_S", -1.0)
+    door = open_door()
+    way = connect(door, tmp_path)
+
+    assert [ask(way) for _ in range(2)] == [b"ok"] * 2
+
+    assert [len(heads) for heads in door.heads] == [1, 1]
+    way.close()
+
+
+def test_without_tls_nothing_is_kept_open_at_the_hub(open_door, tmp_path):
+    door = open_door(of_each=(1, 1), tls=False)
+    way = connect(door, tmp_path)
+
+    assert [ask(way) for _ in range(2)] == [b"ok"] * 2
+
+    assert all(b"Connection: close\r\n" in head for heads in door.heads for head in heads)
+    assert len(door.heads) == 2
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY"])
+def test_a_proxy_of_the_environment_is_asked_in_the_hubs_place(hub, monkeypatch, name):
+    monkeypatch.setenv(name, hub.url)
+    hub.answers = [(200, {}, {"stored": 1})]
+
+    assert Sender("http://hub.invalid", "t").send(b"\x1f\x8bnothing").verdict is Verdict.ACCEPTED
+
+    assert hub.requests[-1][0] == "http://hub.invalid/api/v1/batches"
+
+
+def test_a_host_that_needs_no_proxy_is_asked_itself(hub, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    hub.answers = [(200, {}, {"stored": 1})]
+
+    assert Sender(hub.url, "t").send(b"\x1f\x8bnothing").verdict is Verdict.ACCEPTED
