@@ -10,3 +10,7 @@ class BadArgumentError(ValueError):
 
     Ends with status 2.
     """
+
+
+class ConfigError(BadArgumentError):
+    """A wrong value; the text names it and says what was expected."""

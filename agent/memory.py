@@ -6,7 +6,11 @@ import importlib
 import re
 from typing import Iterable, Iterator, Optional, Tuple
 
+from agent.deferred import forget
+
 BINDINGS = "pynvml"
+# what reading the command line takes, and nothing after it
+OF_THE_START = ("agent.flags", "argparse", "gettext", "locale", "shutil")
 M_ARENA_MAX = -8  # malloc.h
 MADV_DONTNEED = 4  # bits/mman-linux.h
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+\s*(.*)")
@@ -20,13 +24,15 @@ def prepare(*, reads_nvml: bool) -> None:
     of memory: taken first, the modules loaded next are put in what becomes free of it.
     """
     _libc("mallopt", ctypes.c_int(M_ARENA_MAX), ctypes.c_int(1))
+    for name in OF_THE_START:
+        forget(name)
     if reads_nvml:
         try:
             importlib.import_module(BINDINGS)
         # whatever is wrong with them, the source says it where it is told and tried again
         except Exception:
             return
-        give_back()
+    give_back()
 
 
 def settle() -> None:

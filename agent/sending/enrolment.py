@@ -11,7 +11,8 @@ import logging
 from pathlib import Path
 from typing import Mapping
 
-from agent.config import Config, ConfigError, token_in
+from agent.config import Config, token_in
+from agent.errors import ConfigError
 from agent.json_parts import object_of
 from agent.sending.sender import Outcome, Sender
 from agent.sending.store import write_safely

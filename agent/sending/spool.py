@@ -24,7 +24,6 @@ import logging
 import os
 import random
 import threading
-import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Callable, List, Optional, Sequence, Set, Tuple
@@ -105,7 +104,7 @@ class Spool:
         self._store = Store(self._folder)
         self._passed_over: Set[str] = set()
         self._done: List[Path] = []  # what only keeps a number until the state is saved
-        self._state = State(spool_id=uuid.uuid4().hex)
+        self._state = State(spool_id=os.urandom(16).hex())
         try:
             self._open()
         except OSError as error:
@@ -379,7 +378,7 @@ class Spool:
             kept = json.loads((self._folder / "state.json").read_text())
             return State(**{name: kind(kept[name]) for name, kind in State.__annotations__.items()})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return State(spool_id=uuid.uuid4().hex)
+            return State(spool_id=os.urandom(16).hex())
 
     def _save_state(self) -> None:
         """On a disk that takes nothing the old state stays: the files' names still carry the

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.__main__ import main
+from agent.command_line import main
 from agent.config import parse
 
 ROOT = Path(__file__).resolve().parents[2]

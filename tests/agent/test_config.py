@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import ConfigError, default_spool, parse
+from agent.config import default_spool, parse
+from agent.errors import ConfigError
 from agent.readings import Job
 
 RUN = ["run", "--server", "https://hub.example.org", "--token", "secret-token"]

@@ -3,9 +3,9 @@ import logging
 
 import pytest
 
-from agent.__main__ import main
 from agent.check.look import _job_sources
 from agent.check.report import Finding
+from agent.command_line import main
 
 
 @pytest.fixture(autouse=True)

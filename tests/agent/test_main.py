@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent import config, wire
-from agent.__main__ import OneLine, main
 from agent.check import look
+from agent.command_line import OneLine, main
 
 ROOT = Path(__file__).resolve().parents[2]
 
