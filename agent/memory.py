@@ -6,6 +6,7 @@ import importlib
 import re
 from typing import Iterable, Iterator, Optional, Tuple
 
+from agent.bindings import shrink
 from agent.deferred import forget
 
 BINDINGS = "pynvml"
@@ -28,7 +29,7 @@ def prepare(*, reads_nvml: bool) -> None:
         forget(name)
     if reads_nvml:
         try:
-            importlib.import_module(BINDINGS)
+            shrink(importlib.import_module(BINDINGS))
         # whatever is wrong with them, the source says it where it is told and tried again
         except Exception:
             return

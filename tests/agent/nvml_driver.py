@@ -10,9 +10,11 @@ from typing import Any
 import pynvml
 import pytest
 
+from agent.bindings import shrink
 from agent.sources.nvml import NVMLSource
 
 SOURCE = Path(__file__).parent / "fake_nvml" / "fake_nvml.c"
+shrink(pynvml)  # as a daemon has them
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="no C compiler (cc) to build the fake NVML library"
 )
