@@ -12,7 +12,8 @@ static int index_of(void *device);
 static int look_up(const char *name, int index, char *value, size_t size);
 #include "../tests/agent/fake_nvml/fake_nvml.c"
 
-enum { SAMPLE_US = 166667 };
+/* Drivers keep a hundred samples, and whoever asks each second gets the six that he has not seen: no more are made. */
+enum { SAMPLE_US = 166667, SAMPLES = 12 };
 
 static unsigned long long now_us(void) {
     struct timespec now;
@@ -40,7 +41,7 @@ static int put(char *value, size_t size, unsigned long long number) {
 
 static int put_samples(char *value, size_t size, unsigned long long us, int index) {
     size_t used = 0;
-    for (unsigned long long tick = us / SAMPLE_US - 99; tick <= us / SAMPLE_US && used + 32 < size; tick++)
+    for (unsigned long long tick = us / SAMPLE_US - (SAMPLES - 1); tick <= us / SAMPLE_US && used + 32 < size; tick++)
         used += (size_t)snprintf(value + used, size - used, "%s%llu:%llu", used ? "," : "", tick * SAMPLE_US, util_at(tick * SAMPLE_US, index));
     return 2;
 }
