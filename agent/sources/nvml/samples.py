@@ -3,6 +3,7 @@ never see.
 """
 
 import ctypes
+import struct
 from typing import Any, List, Optional, Sequence, Tuple
 
 from agent.sources.nvml.capabilities import Capabilities
@@ -11,6 +12,11 @@ from agent.sources.nvml.library import INVALID, TOO_SMALL, VALUE_MEMBERS
 UTILISATION = 1  # nvmlSamplingType_t
 ROOM = 256  # samples; drivers keep 100 to 120
 DRY_MS = 60_000  # a buffer silent for so long while the GPU works: the driver's clock began anew
+
+# nvmlSample_t, its value as each of VALUE_MEMBERS: as objects of ctypes, six a GPU and second, they
+# would cost more than the call
+LAYOUTS = tuple(map(struct.Struct, ("@Qd", "@QI4x", "@QL", "@QQ", "@Qq", "@Qi4x", "@QH6x")))
+UNSIGNED = 1  # place of uiVal: what a type that nobody knows is read as
 
 Samples = List[Tuple[int, float]]
 
@@ -23,11 +29,12 @@ class SampleCall:
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
         self._room = (nvml.c_nvmlSample_t * ROOM)()
+        self._bytes = memoryview(self._room).cast("B")
         self._type = ctypes.c_int()
         self._count = ctypes.c_uint()
 
-    def __call__(self, handle: Any, after_us: int) -> Tuple[int, Sequence[Any]]:
-        """(nvmlValueType_t, the samples), good until the next call. Raises NVMLError."""
+    def __call__(self, handle: Any, after_us: int) -> List[Tuple[int, float]]:
+        """The samples: (microseconds of the driver's clock, percent). Raises NVMLError."""
         call = self._nvml._nvmlGetFunctionPointer("nvmlDeviceGetSamples")
         self._count.value = ROOM
         code = call(
@@ -39,12 +46,11 @@ class SampleCall:
             self._room,
         )
         if code in (INVALID, TOO_SMALL):  # a driver that wants to be asked how many first
-            answer: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(
-                handle, UTILISATION, after_us
-            )
-            return answer
+            return _pairs(*self._nvml.nvmlDeviceGetSamples(handle, UTILISATION, after_us))
         self._nvml._nvmlCheckReturn(code)
-        return self._type.value, self._room[: min(ROOM, self._count.value)]
+        layout = LAYOUTS[_place(self._type.value)]
+        count = min(ROOM, self._count.value)
+        return list(layout.iter_unpack(self._bytes[: count * layout.size]))
 
 
 class SampleBuffer:
@@ -64,8 +70,12 @@ class SampleBuffer:
 
         The first call only finds the place: what is older belongs to nobody's window.
         """
-        answer = capabilities.tried("util_samples", self._call, handle, self._cursor_us)
-        fresh = [] if answer is None else _after(self._cursor_us, *answer)
+        samples = capabilities.tried("util_samples", self._call, handle, self._cursor_us) or ()
+        fresh = sorted(
+            (stamp_us, percent / 100)
+            for stamp_us, percent in samples
+            if stamp_us > self._cursor_us and 0 <= percent <= 100
+        )
         is_first = self._cursor_us == 0
         self._cursor_us = fresh[-1][0] if fresh else self._cursor_us
         if fresh or self._fresh_ms is None:
@@ -83,9 +93,10 @@ class SampleBuffer:
             self._fresh_ms = now_ms
 
 
-def _after(cursor_us: int, value_type: int, samples: Sequence[Any]) -> Samples:
-    member = VALUE_MEMBERS[value_type] if 0 <= value_type < len(VALUE_MEMBERS) else "uiVal"
-    stamped = [(sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples]
-    return sorted(
-        (stamp, value / 100) for stamp, value in stamped if stamp > cursor_us and 0 <= value <= 100
-    )
+def _place(value_type: int) -> int:
+    return value_type if 0 <= value_type < len(VALUE_MEMBERS) else UNSIGNED
+
+
+def _pairs(value_type: int, samples: Sequence[Any]) -> List[Tuple[int, float]]:
+    member = VALUE_MEMBERS[_place(value_type)]
+    return [(sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples]
