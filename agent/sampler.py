@@ -168,7 +168,8 @@ class Sampler:
         are forgotten.
         """
         with self._mutex:
-            processes, workload = self._held.pop(end_ms, ({}, self._unknown_workload()))
+            held = self._held.pop(end_ms, None)
+            processes, workload = held or ({}, self._unknown_workload())
             kept = {
                 uuid: _around(readings, start_ms, end_ms)
                 for uuid, readings in self._readings.items()

@@ -37,6 +37,13 @@ _MEANS = {
     "sm_clock_hz": "sm_clock_hz",
 }
 _VALUE = itemgetter(2)  # of a Level
+# by column; None for what is whole
+_DECIMALS = {
+    name: RATIO_DECIMALS
+    if name in wire.RATIOS
+    else (None if name.endswith("_bytes") else AMOUNT_DECIMALS)
+    for name in wire.WINDOW_COLUMNS
+}
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
 Number = Union[int, float]
@@ -70,14 +77,9 @@ class Piece(NamedTuple):
         return self.end_ms - self.start_ms
 
 
-class Level(NamedTuple):
-    """A utilisation that held from start_ms to end_ms."""
-
-    start_ms: float
-    end_ms: float
-    value: float
-
-
+# A utilisation that held: from start_ms, to end_ms, its value. Sixty a window: a bare tuple, as
+# objects they would be a third of its cost.
+Level = Tuple[float, float, float]
 Pieces = Sequence[Piece]
 Levels = Sequence[Level]
 Readings = Sequence[Reading]
@@ -104,16 +106,11 @@ def close_window(
         }
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
     read = {
-        name: round(value, _decimals(name)) for name, value in columns.items() if value is not None
+        name: round(value, _DECIMALS.get(name, AMOUNT_DECIMALS))
+        for name, value in columns.items()
+        if value is not None
     }
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
-
-
-def _decimals(name: str) -> Optional[int]:
-    """None for what is whole."""
-    if name in wire.RATIOS:
-        return RATIO_DECIMALS
-    return None if name.endswith("_bytes") else AMOUNT_DECIMALS
 
 
 def _pieces(readings: Readings, start_ms: int, end_ms: int, interval_ms: float) -> List[Piece]:
@@ -136,28 +133,27 @@ def _levels(pieces: Pieces) -> List[Level]:
     levels: List[Level] = []
     for piece in pieces:
         if piece.following is not None and piece.following.util_samples:
-            levels.extend(_sampled(piece, piece.following))
+            _add_samples(levels, piece, piece.following)
         elif piece.reading.util is not None:
-            levels.append(Level(piece.start_ms, piece.end_ms, piece.reading.util))
+            levels.append((piece.start_ms, piece.end_ms, piece.reading.util))
     return levels
 
 
-def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
+def _add_samples(levels: List[Level], piece: Piece, following: Reading) -> None:
     """The driver's samples as levels: each back to the one before, the last one up to the reading
     that fetched it.
     """
-    first_ms = piece.start_ms
-    last_ms = piece.end_ms
+    first_ms, last_ms, before, _ = piece
     at_ms = following.at_ms
     newest_us = following.util_samples[-1][0]
-    left: float = piece.reading.at_ms
+    left: float = before.at_ms
     for stamp_us, value in following.util_samples:
         right = at_ms - (newest_us - stamp_us) / 1000
         # not max and min: this is done 50 times a second
         start = left if left > first_ms else first_ms
         end = right if right < last_ms else last_ms
         if start < end:
-            yield Level(start, end, value)
+            levels.append((start, end, value))
         left = max(left, right)
 
 
@@ -214,12 +210,12 @@ def _dips(levels: Levels, before: Optional[float]) -> List[float]:
     """When utilisation fell from DIP_HIGH to DIP_LOW; what lies between changes nothing."""
     was_high = before is not None and before >= DIP_HIGH
     fallen = []
-    for level in levels:
-        if level.value >= DIP_HIGH:
+    for start_ms, _, value in levels:
+        if value >= DIP_HIGH:
             was_high = True
-        elif level.value <= DIP_LOW and was_high:
+        elif value <= DIP_LOW and was_high:
             was_high = False
-            fallen.append(level.start_ms)
+            fallen.append(start_ms)
     return fallen
 
 
@@ -242,14 +238,14 @@ def _cycle(dips: Sequence[float]) -> Columns:
 def _longest_low_ms(levels: Levels) -> float:
     longest = run = 0.0
     until: Optional[float] = None
-    for level in levels:
-        if level.value >= LOW:
+    for start_ms, end_ms, value in levels:
+        if value >= LOW:
             run = 0.0
         else:
-            length = level.end_ms - level.start_ms
-            run = run + length if until == level.start_ms else length
+            length = end_ms - start_ms
+            run = run + length if until == start_ms else length
             longest = max(longest, run)
-        until = level.end_ms
+        until = end_ms
     return longest
 
 
@@ -342,11 +338,12 @@ def _utilisation_of(reading: Reading) -> Optional[float]:
 def _means(readings: Readings, start_ms: int, end_ms: int) -> Columns:
     """Columns that the source averaged itself: each value holds back to the one before it."""
     columns: Columns = {}
-    for name in sorted({name for reading in readings for name in reading.means}):
+    averaged = [reading for reading in readings if reading.means]  # one or two of a window
+    for name in sorted({name for reading in averaged for name in reading.means}):
         left = readings[0].at_ms
         parts = []
         own = []  # mostly this window's: one read just after its start is the one before's
-        for reading in readings:
+        for reading in averaged:
             if name in reading.means:
                 value = reading.means[name]
                 overlap = min(end_ms, reading.at_ms) - max(start_ms, left)

@@ -321,3 +321,11 @@ def test_windows_side_by_side_observe_what_one_window_over_both_does(gaps):
         ).observed_ms
 
     assert observed(0, 10) + observed(10, 20) == observed(0, 20)
+
+
+def test_an_average_that_the_wire_does_not_name_is_no_trouble():
+    readings = [
+        reading(second, util=0.5, means={"of_a_later_version": 0.5}) for second in range(11)
+    ]
+
+    assert close(readings).columns["util_mean"] == 0.5
