@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Set
 # What agent.sources.nvml calls, by any of its names (a test holds the two together).
 CALLED = (
     "NVMLError", "NVMLLibraryMismatchError", "_nvmlCheckReturn", "_nvmlGetFunctionPointer",
-    "c_nvmlGpmMetricsGet_t", "c_nvmlSample_t", "nvmlDeviceGetAttributes_v2",
+    "c_nvmlFieldValue_t", "c_nvmlGpmMetricsGet_t", "c_nvmlSample_t", "nvmlDeviceGetAttributes_v2",
     "nvmlDeviceGetClockInfo", "nvmlDeviceGetComputeInstanceId",
     "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetCount", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetDecoderUtilization",

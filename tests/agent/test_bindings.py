@@ -35,7 +35,7 @@ def test_whatever_the_source_calls_is_kept():
 
     called = set(OF_THE_BINDINGS.findall(text))
 
-    assert called - set(bindings.CALLED) == {"nvmlReturn"}  # a member of the driver's structures
+    assert called <= set(bindings.CALLED)
 
 
 def test_what_a_kept_function_leads_to_is_kept_and_nothing_else():

@@ -4,11 +4,14 @@ Own numbers: the binding's constants moved between versions from 197 on (199 and
 269 to 271 are newer than binding 12.560). Every field has its own error and its own type.
 """
 
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+import ctypes
+import struct
+from functools import lru_cache
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.readings import Values
 from agent.sources.nvml.capabilities import Capabilities, column_of
-from agent.sources.nvml.library import SUCCESS, VALUE_MEMBERS
+from agent.sources.nvml.library import SUCCESS, VALUE_LAYOUTS
 
 ALL_LINKS = 0xFFFFFFFF  # as scope of the NVLink fields
 KIB = 1024
@@ -52,6 +55,7 @@ ALWAYS = (
     Field("recovery_action", 230),
 )
 TRAFFIC = (*PCIE, *NVLINK)
+ON_GPM = {metric.key: metric.key.replace("@field", "@gpm") for metric in TRAFFIC}
 KEYS = tuple(metric.key for metric in (*ALWAYS, *TRAFFIC))
 
 
@@ -79,19 +83,16 @@ class FieldReader:
         return means, values
 
     def _values(self, capabilities: Capabilities, handle: Any) -> Values:
-        wanted = [
+        is_open = capabilities.is_open
+        wanted = tuple(
             metric
             for metric in (*ALWAYS, *TRAFFIC)
-            if capabilities.is_open(metric.key) and not _gpm_tells(capabilities, metric)
-        ]
+            if is_open(metric.key) and not _gpm_tells(capabilities, metric)
+        )
         if not wanted:
             return {}
-        answer = capabilities.ask(
-            "fields",
-            "nvmlDeviceGetFieldValues",
-            handle,
-            [(metric.id, metric.scope) for metric in wanted],
-        )
+        question = _question(capabilities.nvml, wanted)
+        answer = capabilities.tried("fields", question.ask, handle)
         return {} if answer is None else _checked(capabilities, wanted, answer)
 
     def _means(self, capabilities: Capabilities, values: Values, seconds: float) -> Values:
@@ -123,22 +124,65 @@ class FieldReader:
         return {}
 
 
+class _Question:
+    """The call nvmlDeviceGetFieldValues for these fields, its answers read as bytes: as the
+    binding's objects they would cost more than the call.
+    """
+
+    _HEAD = struct.Struct("@IIqqII")  # nvmlFieldValue_t up to its value, a union of 8 bytes
+
+    def __init__(self, nvml: Any, wanted: Tuple[Field, ...]) -> None:
+        self._nvml = nvml
+        self._fields = (nvml.c_nvmlFieldValue_t * len(wanted))()
+        for item, metric in zip(self._fields, wanted):
+            item.fieldId = metric.id
+            item.scopeId = metric.scope
+        self._bytes = memoryview(self._fields).cast("B")
+        self._blank = bytes(self._bytes)
+
+    def ask(self, handle: Any) -> List[Tuple[int, Optional[float]]]:
+        """(nvmlReturn, value) of each field; None for a value of a type that nobody knows.
+
+        Raises NVMLError.
+        """
+        self._bytes[:] = self._blank
+        call = self._nvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")
+        count = len(self._fields)
+        self._nvml._nvmlCheckReturn(call(handle, ctypes.c_int32(count), self._fields))
+        size = len(self._bytes) // count
+        return [self._answer(place) for place in range(0, count * size, size)]
+
+    def _answer(self, place: int) -> Tuple[int, Optional[float]]:
+        *_, value_type, code = self._HEAD.unpack_from(self._bytes, place)
+        if not 0 <= value_type < len(VALUE_LAYOUTS):
+            return code, None
+        return code, VALUE_LAYOUTS[value_type].unpack_from(self._bytes, place + self._HEAD.size)[0]
+
+
+# all GPUs are asked one after the other, and mostly for the same
+_question = lru_cache(maxsize=2)(_Question)
+
+
 def _gpm_tells(capabilities: Capabilities, metric: Field) -> bool:
-    key = metric.key.replace("@field", "@gpm")
-    return key != metric.key and capabilities.is_open("gpm") and capabilities.is_open(key)
+    key = ON_GPM.get(metric.key)
+    return key is not None and capabilities.is_open("gpm") and capabilities.is_open(key)
 
 
-def _checked(capabilities: Capabilities, wanted: Sequence[Field], answer: Sequence[Any]) -> Values:
+def _checked(
+    capabilities: Capabilities,
+    wanted: Sequence[Field],
+    answer: Sequence[Tuple[int, Optional[float]]],
+) -> Values:
     """The values that were read, by key; NVML gives each field an error of its own and never raises
     for one.
     """
     values: Values = {}
-    for metric, item in zip(wanted, answer):
-        if item.nvmlReturn != SUCCESS:
-            capabilities.failed(metric.key, item.nvmlReturn, "field %d" % metric.id)
-        elif 0 <= item.valueType < len(VALUE_MEMBERS):
+    for metric, (code, value) in zip(wanted, answer):
+        if code != SUCCESS:
+            capabilities.failed(metric.key, code, "field %d" % metric.id)
+        elif value is not None:
             capabilities.succeeded(metric.key)
-            values[metric.key] = getattr(item.value, VALUE_MEMBERS[item.valueType])
+            values[metric.key] = value
     return values
 
 

@@ -6,9 +6,12 @@ profiler's counters: nothing is locked (NVIDIA, DCGM issue 62); some report a pe
 `--gpm off`.
 """
 
+import ctypes
+import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, List, NamedTuple, Optional, Sequence
+from functools import lru_cache
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from agent.clock import is_recent
 from agent.readings import Values
@@ -33,25 +36,26 @@ class Metric(NamedTuple):
     id: int
     column: str
     unit: float
+    key: str  # column@gpm
 
-    @property
-    def key(self) -> str:
-        return self.column + "@gpm"
+
+def _metric(id: int, column: str, unit: float) -> Metric:
+    return Metric(id, column, unit, column + "@gpm")
 
 
 METRICS = (
-    Metric(1, "gr_engine_active", PERCENT),
-    Metric(2, "sm_active", PERCENT),
-    Metric(3, "sm_occupancy", PERCENT),
-    Metric(5, "tensor_active", PERCENT),
-    Metric(10, "dram_active", PERCENT),
-    Metric(11, "fp64_active", PERCENT),
-    Metric(12, "fp32_active", PERCENT),
-    Metric(13, "fp16_active", PERCENT),
-    Metric(20, "pcie_tx_bytes_s", MIB_S),
-    Metric(21, "pcie_rx_bytes_s", MIB_S),
-    Metric(60, "nvlink_rx_bytes_s", MIB_S),
-    Metric(61, "nvlink_tx_bytes_s", MIB_S),
+    _metric(1, "gr_engine_active", PERCENT),
+    _metric(2, "sm_active", PERCENT),
+    _metric(3, "sm_occupancy", PERCENT),
+    _metric(5, "tensor_active", PERCENT),
+    _metric(10, "dram_active", PERCENT),
+    _metric(11, "fp64_active", PERCENT),
+    _metric(12, "fp32_active", PERCENT),
+    _metric(13, "fp16_active", PERCENT),
+    _metric(20, "pcie_tx_bytes_s", MIB_S),
+    _metric(21, "pcie_rx_bytes_s", MIB_S),
+    _metric(60, "nvlink_rx_bytes_s", MIB_S),
+    _metric(61, "nvlink_tx_bytes_s", MIB_S),
 )
 KEYS = tuple(metric.key for metric in METRICS)
 
@@ -75,7 +79,7 @@ class GPM:
         told.
         """
         is_open = self.capabilities.is_open
-        wanted = [metric for metric in METRICS if is_open(metric.key)]
+        wanted = tuple(metric for metric in METRICS if is_open(metric.key))
         if not wanted or not is_open("gpm") or not self._can_ask():
             return {}
         before_ms = self.taken_ms
@@ -120,31 +124,60 @@ class GPM:
         self.taken_ms = now_ms
         return True
 
-    def _averages(self, wanted: Sequence[Metric]) -> Values:
-        request = self.capabilities.nvml.c_nvmlGpmMetricsGet_t()
-        request.version = 1
-        request.numMetrics = len(wanted)
-        request.sample2, request.sample1 = self.samples
-        for place, metric in enumerate(wanted):
-            request.metrics[place].metricId = metric.id
-        if self.capabilities.ask("gpm", "nvmlGpmMetricsGet", request) is None:
+    def _averages(self, wanted: Tuple[Metric, ...]) -> Values:
+        question = _question(self.capabilities.nvml, wanted)
+        question.clear()
+        question.request.sample2, question.request.sample1 = self.samples
+        if self.capabilities.ask("gpm", "nvmlGpmMetricsGet", question.request) is None:
             return {}
-        values = {
-            metric.column: _value(self.capabilities, metric, answer)
-            for metric, answer in zip(wanted, request.metrics)
-        }
-        return {column: value for column, value in values.items() if value is not None}
+        values = {}
+        for metric, (_, code, number) in zip(wanted, question.answers()):
+            value = _value(self.capabilities, metric, code, number)
+            if value is not None:
+                values[metric.column] = value
+        return values
 
 
-def _value(capabilities: Capabilities, metric: Metric, answer: Any) -> Optional[float]:
+class _Question:
+    """An nvmlGpmMetricsGet_t for these metrics, its answers read as bytes: as the binding's objects
+    they would cost more than the call.
+    """
+
+    def __init__(self, nvml: Any, wanted: Tuple[Metric, ...]) -> None:
+        self.request = nvml.c_nvmlGpmMetricsGet_t()
+        self.request.version = 1
+        self.request.numMetrics = len(wanted)
+        for place, metric in enumerate(wanted):
+            self.request.metrics[place].metricId = metric.id
+        size = ctypes.sizeof(self.request.metrics[0])
+        # metricId, nvmlReturn, value; what follows are names
+        self._layout = struct.Struct("@IId%dx" % (size - 16))
+        first = type(self.request).metrics.offset
+        self._bytes = memoryview(self.request).cast("B")[: first + len(wanted) * size]
+        self._answers = self._bytes[first:]
+        self._blank = bytes(self._bytes)
+
+    def clear(self) -> None:
+        """As it was before the last answer."""
+        self._bytes[:] = self._blank
+
+    def answers(self) -> Any:
+        """(id, nvmlReturn, value) of each metric."""
+        return self._layout.iter_unpack(self._answers)
+
+
+# all GPUs are asked one after the other, and for the same
+_question = lru_cache(maxsize=1)(_Question)
+
+
+def _value(capabilities: Capabilities, metric: Metric, code: int, value: float) -> Optional[float]:
     """The metric in base units; None where it has an error of its own or is no number (an engine
     that was asleep).
     """
-    if answer.nvmlReturn != SUCCESS:
-        capabilities.failed(metric.key, answer.nvmlReturn, "GPM metric %d" % metric.id)
+    if code != SUCCESS:
+        capabilities.failed(metric.key, code, "GPM metric %d" % metric.id)
         return None
     capabilities.succeeded(metric.key)
-    value = float(answer.value)
     is_percent = metric.unit == PERCENT
     if not 0 <= value <= (MAX_PERCENT if is_percent else MAX_MIB_S):  # NaN neither
         return None

@@ -1,6 +1,7 @@
 """pynvml, and NVML's numbers: those of this table outlive the binding's versions."""
 
 import importlib
+import struct
 from typing import Any
 
 from agent.readings import SourceError
@@ -31,6 +32,7 @@ NOT_AVAILABLE = frozenset((2**32 - 1, 2**64 - 1))
 MEMORY_V2 = 0x2000028  # nvmlMemory_v2_t: 40 bytes, version 2
 NO_INSTANCE = 0xFFFFFFFF  # a process or an event of no MIG instance
 # by nvmlValueType_t
+VALUE_LAYOUTS = tuple(map(struct.Struct, ("@d", "@I", "@L", "@Q", "@q", "@i", "@H")))
 VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
