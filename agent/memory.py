@@ -3,8 +3,15 @@
 import ctypes
 import gc
 import importlib
+import importlib.util
+import marshal
+import os
 import re
-from typing import Iterable, Iterator, Optional, Tuple
+import sys
+import zipimport
+from functools import partial
+from types import CodeType, ModuleType
+from typing import Callable, Iterable, Iterator, Optional, Tuple
 
 from agent.bindings import shrink
 from agent.deferred import forget
@@ -21,19 +28,52 @@ def prepare(*, reads_nvml: bool) -> None:
     """Before the daemon's modules are loaded: one heap for all threads, and the NVML bindings
     first.
 
-    They are 8,000 lines, which Python compiles at each start where it runs from one file, in 20 MB
-    of memory: taken first, the modules loaded next are put in what becomes free of it.
+    What becomes free of them is filled by the modules that are loaded next.
     """
     _libc("mallopt", ctypes.c_int(M_ARENA_MAX), ctypes.c_int(1))
     for name in OF_THE_START:
         forget(name)
     if reads_nvml:
         try:
-            shrink(importlib.import_module(BINDINGS))
+            shrink(_loaded(BINDINGS))
         # whatever is wrong with them, the source says it where it is told and tried again
         except Exception:
             return
     give_back()
+
+
+def _loaded(name: str) -> ModuleType:
+    """The module, compiled in a child where it lies in a zip file, from which Python compiles it at
+    each start: 8,000 lines take 20 MB, which this process would never be rid of entirely.
+    """
+    spec = importlib.util.find_spec(name)
+    loader = None if spec is None else spec.loader
+    if spec is None or name in sys.modules or not isinstance(loader, zipimport.zipimporter):
+        return importlib.import_module(name)
+    code = _from_child(partial(loader.get_code, name))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    exec(code, vars(module))  # noqa: S102 - as an import does
+    return module
+
+
+def _from_child(compiled: Callable[[], CodeType]) -> CodeType:
+    """The code. Before there are threads. Raises EOFError where the child could not make it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with os.fdopen(writing, "wb") as file:
+                marshal.dump(compiled(), file)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as file:
+            code: CodeType = marshal.load(file)  # noqa: S302 - what our own child wrote
+            return code
+    finally:
+        os.waitpid(child, 0)
 
 
 def settle() -> None:

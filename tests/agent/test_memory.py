@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from agent import memory
@@ -69,3 +70,28 @@ def test_the_daemon_loads_no_source_no_command_and_no_books_that_it_was_not_aske
     }
     assert unwanted & set(loaded) == set()
     assert not [name for name in loaded if not name.startswith("agent.")]
+
+
+def loaded_from_a_zip(folder, text):
+    """What a process prints whose bindings lie in a zip file with this text."""
+    with zipfile.ZipFile(folder / "one.zip", "w") as archive:
+        archive.writestr("pynvml.py", text)
+    script = (
+        "import sys; sys.path.insert(0, %r); from agent import memory\n"
+        "memory.prepare(reads_nvml=True); module = sys.modules.get('pynvml')\n"
+        "print(module and (module.nvmlInit(), hasattr(module, 'nvmlDeviceSetFanSpeed'),"
+        " module.__spec__.name))"
+    ) % str(folder / "one.zip")
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_bindings_in_a_zip_file_are_compiled_elsewhere_and_work_as_if_imported(tmp_path):
+    text = "def nvmlInit(): return 7\ndef nvmlDeviceSetFanSpeed(): pass\n"
+
+    assert loaded_from_a_zip(tmp_path, text) == "(7, False, 'pynvml')"
+
+
+def test_bindings_that_can_not_be_compiled_do_not_end_the_start(tmp_path):
+    assert loaded_from_a_zip(tmp_path, "def nvmlInit(:") == "None"
