@@ -5,6 +5,13 @@ from importlib import import_module
 
 from agent import deferred
 
-if __name__ == "__main__":
+
+def main() -> int:
+    """The exit status (agent.dispatch)."""
     deferred.defer()
-    sys.exit(import_module("agent.command_line").main())
+    status: int = import_module("agent.dispatch").main()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -100,7 +100,13 @@ def close_window(
         columns = {
             **_utilisation(_levels(pieces), _value_before(readings, start_ms)),
             **_held(pieces, gpu),
-            **_means(readings, start_ms, end_ms),
+            # one or two of a window have some
+            **_means(
+                [reading for reading in readings if reading.means],
+                start_ms,
+                end_ms,
+                since_ms=readings[0].at_ms,
+            ),
             "spin_fraction": _spin_fraction(pieces, gpu),
             "sm_clock_max_hz": gpu.sm_clock_max_hz,
         }
@@ -335,15 +341,14 @@ def _utilisation_of(reading: Reading) -> Optional[float]:
     return sum(value for _, value in reading.util_samples) / len(reading.util_samples)
 
 
-def _means(readings: Readings, start_ms: int, end_ms: int) -> Columns:
+def _means(readings: Readings, start_ms: int, end_ms: int, *, since_ms: int) -> Columns:
     """Columns that the source averaged itself: each value holds back to the one before it."""
     columns: Columns = {}
-    averaged = [reading for reading in readings if reading.means]  # one or two of a window
-    for name in sorted({name for reading in averaged for name in reading.means}):
-        left = readings[0].at_ms
+    for name in sorted({name for reading in readings for name in reading.means}):
+        left = since_ms
         parts = []
         own = []  # mostly this window's: one read just after its start is the one before's
-        for reading in averaged:
+        for reading in readings:
             if name in reading.means:
                 value = reading.means[name]
                 overlap = min(end_ms, reading.at_ms) - max(start_ms, left)

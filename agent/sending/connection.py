@@ -69,24 +69,33 @@ class HubConnection:
     ) -> Answer:
         is_reusable = False
         try:
-            if self._connection is None:
-                self._connection = self._opened()
-            # over plain http there is no handshake to save
-            is_kept = isinstance(self._connection, http.client.HTTPSConnection)
-            ending = {} if is_kept else {"Connection": "close"}
-            place = urlsplit(self._server).path + path
-            self._connection.request(method, place, body, {**headers, **ending})
-            with self._connection.getresponse() as answer:
+            with self._sent(method, path, body, headers) as answer:
                 self._note_date(answer.headers.get("Date"))
                 content = read_answer(answer, within_s=self._timeout_s)
                 # read1 leaves an answer of known length open; `length` is what is left of it
                 is_whole = answer.isclosed() or answer.length == 0
-                is_reusable = is_kept and is_whole and not answer.will_close
+                is_reusable = self._is_tls and is_whole and not answer.will_close
                 return Answer(answer.status, answer.headers, content)
         finally:
             self._answered_s = time.monotonic()
             if not is_reusable:
                 self.close()
+
+    def _sent(
+        self, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """The answer, whose head has come."""
+        if self._connection is None:
+            self._connection = self._opened()
+        # over plain http there is no handshake to save
+        ending = {} if self._is_tls else {"Connection": "close"}
+        place = urlsplit(self._server).path + path
+        self._connection.request(method, place, body, {**headers, **ending})
+        return self._connection.getresponse()
+
+    @property
+    def _is_tls(self) -> bool:
+        return isinstance(self._connection, http.client.HTTPSConnection)
 
     def _opened(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._server)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.command_line import main
 from agent.config import parse
+from agent.dispatch import main
 
 ROOT = Path(__file__).resolve().parents[2]
 HUB = ["--server", "http://127.0.0.1:9", "--token", "secret-token"]

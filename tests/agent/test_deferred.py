@@ -47,7 +47,7 @@ def test_a_daemon_that_nothing_befalls_loads_none_of_what_is_seldom_used():
     script = (
         "import sys; from agent import deferred, memory; deferred.defer(); from agent import config"
         "\nconfig.parse(['run', '--server', 'http://h', '--token', 't'], {})\n"
-        "memory.prepare(reads_nvml=True); import agent.command_line, agent.daemon\nfrom types"
+        "memory.prepare(reads_nvml=True); import agent.dispatch, agent.daemon\nfrom types"
         " import ModuleType\nprint(*(name for name, module in sys.modules.items() if type(module)"
         " is ModuleType))"
     )

@@ -164,7 +164,7 @@ def test_a_changed_driver_replaces_the_process_only_once_it_is_a_minute_old(daem
 CHILD = """
 import os, sys
 from pathlib import Path
-from agent import command_line, loop
+from agent import dispatch, loop
 from agent.readings import DriverChangedError
 from agent.sources import factory, simulated
 marker = Path(os.environ["MARKER"])
@@ -178,7 +178,7 @@ def changed(*arguments, **options):
     raise DriverChangedError("the driver was changed")
 factory._made = changed
 loop.ALIVE_S, loop.WINDOW_S, loop.GRACE_MS = 0.0, 1, 100
-sys.exit(command_line.main())
+sys.exit(dispatch.main())
 """
 
 
@@ -439,7 +439,7 @@ def test_kill_9_of_a_real_daemon_loses_no_closed_window(hub, tmp_path):
     command = [
         sys.executable,
         "-c",
-        short + "; from agent.command_line import main; sys.exit(main())",
+        short + "; from agent.dispatch import main; sys.exit(main())",
         *flags,
     ]
     first = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)

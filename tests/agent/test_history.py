@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent import wire
-from agent.command_line import main
+from agent.dispatch import main
 from agent.workloads.slurm.sacct import HistoryError, Reader
 from tests.agent.fake_slurm import NOT_SET, number
 

@@ -5,7 +5,7 @@ import pytest
 
 from agent.check.look import _job_sources
 from agent.check.report import Finding
-from agent.command_line import main
+from agent.dispatch import main
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 
 from agent import config, wire
 from agent.check import look
-from agent.command_line import OneLine, main
+from agent.dispatch import OneLine, main
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -48,7 +48,7 @@ def test_a_process_works_on_after_settling_and_is_smaller():
 
 def test_the_daemon_loads_no_source_no_command_and_no_books_that_it_was_not_asked_for():
     script = (
-        "import sys; sys.argv = ['agent']; import agent.command_line, agent.daemon; print(*sorted(name"
+        "import sys; sys.argv = ['agent']; import agent.dispatch, agent.daemon; print(*sorted(name"
         " for name in sys.modules if name.startswith(('agent.', 'xml', 'subprocess'))))"
     )
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agent import config, wire
-from agent.command_line import main
+from agent.dispatch import main
 from agent.readings import GPUInfo, ProcessReading, Reading
 from agent.recording import FileRecorder
 from agent.replay import replay
