@@ -53,7 +53,11 @@ def _loaded(name: str) -> ModuleType:
     code = _from_child(partial(loader.get_code, name))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    exec(code, vars(module))  # noqa: S102 - as an import does
+    try:
+        exec(code, vars(module))  # noqa: S102 - as an import does
+    except BaseException:
+        del sys.modules[name]  # a half of it is never found again
+        raise
     return module
 
 

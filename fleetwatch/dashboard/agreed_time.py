@@ -23,7 +23,7 @@ class AgreedTime:
     @property
     def word(self) -> str:
         """How it stands, in a word or two."""
-        return "Exempt" if self.agreement.what == EXEMPTED else "Not waste"
+        return "Exempt" if self.agreement.what == EXEMPTED else "Agreed as not waste"
 
     @property
     def headline(self) -> str:

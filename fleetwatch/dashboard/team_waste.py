@@ -113,9 +113,9 @@ def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteL
     """
     dollars = [line.group.totals.wasted_usd for line in lines]
     parts = printed.apportioned(dollars, wasted_usd)
-    left_usd = wasted_usd - pricing.exact_sum(parts)
-    shown = [part + left_usd * (place == 0) for place, part in enumerate(parts)]
-    return [WasteLine(*each) for each in zip(lines, shown, strict=True) if each[1]]
+    if parts:
+        parts[0] += wasted_usd - pricing.exact_sum(parts)
+    return [WasteLine(*each) for each in zip(lines, parts, strict=True) if each[1]]
 
 
 def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:

@@ -2,10 +2,10 @@
 events.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +283,30 @@ def incident_event(kind: str) -> str:
 def quarter(start: datetime) -> str:
     """Q4 2026, of a moment of that quarter in the organisation's zone."""
     return f"Q{(start.month + 2) // 3} {start.year}"
+
+
+def process_trouble(state: str) -> str:
+    """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
+    return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
+
+
+def did(counts: Mapping[str, Any]) -> str:
+    """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing
+    to do".
+    """
+    return _amounts(counts) or "nothing to do"
+
+
+def _amounts(counts: Mapping[str, Any]) -> str:
+    texts = {name.replace("_", " "): _amount(value) for name, value in counts.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text)
+
+
+def _amount(value: Any) -> str:
+    """A count, or what a part of the run did; "" for nothing."""
+    if isinstance(value, Mapping):
+        amounts = _amounts(value)
+        return f"({amounts})" if amounts else ""
+    if isinstance(value, int):
+        return f"{value:,}" if value else ""
+    return str(value or "")

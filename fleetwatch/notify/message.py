@@ -5,11 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 
 SEVERITIES = ("info", "warning", "critical", "resolved")
-ACTIONS = (
-    *("ack", "snooze", "unsnooze", "not_waste", "fixed", "keep"),
-    *("spending", "budget", "open"),
-)
 PAGES = ("spending", "budget")  # pages that are the same for everybody
+ACTIONS = ("ack", "snooze", "unsnooze", "not_waste", "fixed", "keep", *PAGES, "open")
 OPENING = ("keep", *PAGES, "open")  # these open a page, wherever they are
 STYLES = ("", "primary", "danger")
 STATUSES = ("", "firing", "acknowledged", "resolved")

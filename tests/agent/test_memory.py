@@ -4,6 +4,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from agent import memory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,5 +95,6 @@ def test_bindings_in_a_zip_file_are_compiled_elsewhere_and_work_as_if_imported(t
     assert loaded_from_a_zip(tmp_path, text) == "(7, False, 'pynvml')"
 
 
-def test_bindings_that_can_not_be_compiled_do_not_end_the_start(tmp_path):
-    assert loaded_from_a_zip(tmp_path, "def nvmlInit(:") == "None"
+@pytest.mark.parametrize("text", ["def nvmlInit(:", "def nvmlInit(): return 7\nraise OSError"])
+def test_bindings_that_can_not_be_loaded_do_not_end_the_start_nor_stay_half(tmp_path, text):
+    assert loaded_from_a_zip(tmp_path, text) == "None"

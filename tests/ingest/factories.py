@@ -12,6 +12,7 @@ from fleetwatch.lib.intervals import to_ms
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_MS = to_ms(NOW)
+BEGIN = NOW_MS - 3 * 3_600_000  # of the minutes of step()
 T0 = NOW_MS - 600_000  # 11:50
 ZLIB_MAGIC = b"x"
 
@@ -112,3 +113,8 @@ def post(client, mapping, *, bearer, **headers):
         content_type=given.pop("content-type"),
         headers={k: v for k, v in given.items() if v is not None},
     )
+
+
+def step(number, **keys):
+    """The node's batch of the minute `number`."""
+    return payload(**{"sequence": number, "start_ms": BEGIN + number * 60_000, "count": 6, **keys})

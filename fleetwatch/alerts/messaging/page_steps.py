@@ -5,6 +5,7 @@ the finding's numbers.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import compress
 
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, NO_CAUSE, fix_of, what_to_do
@@ -40,9 +41,12 @@ def with_causes(breaches: Sequence[Breach], now: datetime) -> list[Breach]:
     """The same with the cause that diagnosis named since they were told; as they are where it
     named none, or they say it.
     """
-    silent = [each for each in breaches if each.kind == "job" and not is_named(each)]
-    causes = dict(zip(map(id, silent), likely_of_several(silent, now), strict=True))
-    return [_with_cause(each, causes.get(id(each))) for each in breaches]
+    silent = [each.kind == "job" and not is_named(each) for each in breaches]
+    likely = iter(likely_of_several(list(compress(breaches, silent)), now))
+    return [
+        _with_cause(each, next(likely)) if is_silent else each
+        for each, is_silent in zip(breaches, silent, strict=True)
+    ]
 
 
 def is_named(breach: Breach) -> bool:

@@ -75,7 +75,8 @@ for text_of in (
     numbers.rate,
     numbers.gpu_hours,
     numbers.ten_thousandths,
-    *(numbers.signed_hours, numbers.signed_hundredths),
+    numbers.signed_hours,
+    numbers.signed_hundredths,
     numbers.gpu_hours_exact,
     numbers.percent,
     numbers.fine_percent,
@@ -94,6 +95,8 @@ for text_of in (
     muted_in_words,
     words.finding_stands,
     words.place_name,
+    words.process_trouble,
+    words.did,
     words.task_name,
     sensor_names,
     threshold_words.of_minutes,
@@ -272,12 +275,6 @@ def braced(name: str) -> str:
 
 
 @register.filter
-def process_trouble(state: str) -> str:
-    """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
-    return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
-
-
-@register.filter
 def shown_state(entry: Entry | Adjustment) -> str:
     """The entry's state as pages tell it: "busy, unverified" and "waiting" apart from their own."""
     return shown_states.shown_state(entry)
@@ -307,29 +304,6 @@ def inside(label: str) -> str:
 def count(number: int) -> str:
     """1,302."""
     return f"{number:,}"
-
-
-@register.filter
-def did(counts: Mapping[str, Any]) -> str:
-    """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing
-    to do".
-    """
-    return _amounts(counts) or "nothing to do"
-
-
-def _amounts(counts: Mapping[str, Any]) -> str:
-    texts = {name.replace("_", " "): _amount(value) for name, value in counts.items()}
-    return ", ".join(f"{name} {text}" for name, text in texts.items() if text)
-
-
-def _amount(value: Any) -> str:
-    """A count, or what a part of the run did; "" for nothing."""
-    if isinstance(value, Mapping):
-        amounts = _amounts(value)
-        return f"({amounts})" if amounts else ""
-    if isinstance(value, int):
-        return f"{value:,}" if value else ""
-    return str(value or "")
 
 
 @register.filter
