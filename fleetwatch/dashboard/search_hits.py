@@ -28,9 +28,11 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words
-from fleetwatch.dashboard.words import incident_state
+from fleetwatch.dashboard.words import finding_stands, incident_state
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import CATALOGUE, title
+from fleetwatch.diagnosis.findings.exempt import exemptions
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
@@ -212,7 +214,7 @@ def _kinds(wanted: str, user: User, limit: int, now: datetime) -> tuple[Iterable
         _teams(wanted, limit),
         _users(wanted, limit),
         _jobs(wanted, limit, names_of(user)),
-        _findings(wanted, limit),
+        _findings(wanted, limit, now),
         _incidents(wanted, limit, now),
         _causes(wanted),
         _views(wanted, user, limit),
@@ -308,9 +310,8 @@ def _numbered(text: str, limit: int, now: datetime) -> Iterator[Hit]:
         yield from (replace(_incident(each, now), has_number=True) for each in rows[:limit])
     if kind in ("", "finding"):
         rows_of_findings = _visible_findings().filter(pk=number)
-        for each in rows_of_findings:
-            hit = _finding(each)
-            yield replace(hit, has_number=True, about=f"#{each.pk} · {hit.about}")
+        for hit in _as_they_stand(rows_of_findings, now):
+            yield replace(hit, has_number=True, about=f"#{number} · {hit.about}")
 
 
 def _numbered_gpus(text: str) -> Iterator[Hit]:
@@ -439,12 +440,24 @@ def _found_in(word: str) -> QuerySet[Finding, Any]:
     return rows.exclude(job=None).values("job")
 
 
-def _findings(text: str, limit: int) -> Iterator[Hit]:
+def _findings(text: str, limit: int, now: datetime) -> Iterator[Hit]:
     """Those of whose job or node, owner and cause each word is."""
     rows = _visible_findings()
     for word in text.split():
         rows = rows.filter(_has_word(word))
-    yield from map(_finding, rows.order_by("-last_ms", "-pk")[:limit])
+    yield from _as_they_stand(rows.order_by("-last_ms", "-pk")[:limit], now)
+
+
+def _as_they_stand(findings: Iterable[Finding], now: datetime) -> list[Hit]:
+    """Each as the inbox has it: what is exempt, or agreed as not waste, has nothing to be saved."""
+    every = [*findings]
+    open_keys = {
+        (each.job_id, each.cause)
+        for each in every
+        if each.job_id is not None and each.status == Finding.Status.OPEN
+    }
+    exempt = exemptions(open_keys, now) if open_keys else {}
+    return [_finding(each, is_exempt=(each.job_id, each.cause) in exempt) for each in every]
 
 
 def _visible_findings() -> QuerySet[Finding]:
@@ -462,7 +475,7 @@ def _has_word(word: str) -> Q:
     return called | Q(job__user__iexact=word) | Q(node__name__icontains=word) | Q(cause__in=codes)
 
 
-def _finding(finding: Finding) -> Hit:
+def _finding(finding: Finding, *, is_exempt: bool) -> Hit:
     thing = finding.job or finding.node
     name = (thing.name or getattr(thing, "key", "")) if thing else finding.cluster
     owner = finding.job.user if finding.job else ""
@@ -471,9 +484,9 @@ def _finding(finding: Finding) -> Hit:
         f"{title(finding.cause)}: {name}",
         reverse("finding", args=[finding.pk]),
         f"seen {_days(finding)}",
-        finding_id=finding.pk,
+        finding_id=None if is_exempt or finding.status == Finding.Status.DISMISSED else finding.pk,
         owner=owner,
-        state=finding.get_status_display().lower(),
+        state=EXEMPT if is_exempt else finding_stands(finding.status),
     )
 
 

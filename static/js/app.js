@@ -56,7 +56,9 @@ palette?.addEventListener("keydown", (event) => {
   }
   event.preventDefault();
   const stops = [input, ...palette.querySelectorAll("[data-hit]")];
-  const at = stops.indexOf(document.activeElement);
+  // from the field Enter opens the first line: the next one is the second
+  const standsOn = document.activeElement === input && step > 0 ? firstHit() : null;
+  const at = stops.indexOf(standsOn ?? document.activeElement);
   stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
 });
 palette?.addEventListener("click", (event) => {
@@ -82,7 +84,7 @@ function firstHit() {
 const LONGEST_NAME = 60;
 function sayEnter() {
   const line = document.activeElement?.closest("#palette [data-hit]") ?? firstHit();
-  const name = line?.textContent.trim().replace(/\s+/g, " ") ?? "";
+  const name = (line?.querySelector("b") ?? line)?.textContent.trim() ?? "";
   const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME).trim()}…` : name;
   palette.querySelector("[data-enter]").textContent = line ? `Enter opens ${short}` : "Enter searches";
 }

@@ -14,6 +14,7 @@ from fleetwatch.alerts.models import Incident, Rule, Silence
 from fleetwatch.dashboard.agreed_time import agreed_time
 from fleetwatch.dashboard.agreements import EXEMPTED, Agreement
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -238,6 +239,20 @@ def test_an_exempt_job_and_its_finding_say_first_that_and_by_what_it_is(admin, i
 
 
 @pytest.mark.usefixtures("_frozen")
+@pytest.mark.parametrize("asked", ["della", "finding {}"])
+def test_a_search_says_that_a_finding_is_exempt_and_nothing_to_be_saved(admin, idle, asked):
+    address = f"/search/quick?q={asked.format(Finding.objects.get().pk)}"
+    before = in_text(admin.get(address).content.decode())
+    exempted()
+
+    exempt = in_text(admin.get(address).content.decode())
+
+    assert "open" in before
+    assert "could be saved" in before
+    assert "exempt" in exempt
+    assert "could be saved" not in exempt
+
+
 def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(client, idle):
     """It names bob's jobs too; ann sees her own, and that it is exempt."""
     silence = exempted()

@@ -108,7 +108,7 @@ def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_
     assert own < page.index("scontrol update nodename=n1 state=drain") < page.index("</ol>", own)
     assert "$0.50" in other  # a quarter of an hour's $2, as in the inbox
     assert "Dollars of these" not in other
-    assert "<dt>Counted as waste</dt>" in page  # not "Wasted": its owner wasted nothing
+    assert "<dt>Wasted</dt>" in page  # not "Wasted": its owner wasted nothing
     of_job = tight(admin.get(f"/jobs/{of.key}").content.decode())
     assert "Its machine lost it" in of_job
     assert f'href="/findings/{slow.pk}"' in of_job

@@ -50,7 +50,7 @@ CAUSE = Cause(
         Step(OF_SEVERAL),
     ),
     effort=HOURS,
-    range_words="what the clock loses, of what the ledger has as waste",
+    range_words="what the clock loses, of what is wasted or potential",
     who=ADMIN,
     detectors=(Detector(find, holds_of_shared=True),),
     command=partial(drain, reason="GPU slowed by heat or power"),
