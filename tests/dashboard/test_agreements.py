@@ -253,6 +253,7 @@ def test_a_search_says_that_a_finding_is_exempt_and_nothing_to_be_saved(admin, i
     assert "could be saved" not in exempt
 
 
+@pytest.mark.usefixtures("_frozen")
 def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(client, idle):
     """It names bob's jobs too; ann sees her own, and that it is exempt."""
     silence = exempted()
