@@ -6,6 +6,7 @@ import http.client
 import os
 import ssl
 import time
+from http.client import HTTP_PORT, HTTPS_PORT
 from typing import IO, Any, Callable, Mapping, NamedTuple, Optional
 from urllib.parse import urlsplit
 
@@ -46,10 +47,9 @@ class HubConnection:
 
         Raises OSError, HTTPException or ValueError where there is none.
         """
-        is_kept = self._connection is not None
-        if is_kept and time.monotonic() - self._answered_s > KEPT_S:
+        if not self._is_quiet():
             self.close()
-            is_kept = False
+        is_kept = self._connection is not None
         try:
             return self._ask(method, path, body, headers)
         except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
@@ -64,6 +64,23 @@ class HubConnection:
             self._connection.close()
             self._connection = None
 
+    def _is_quiet(self) -> bool:
+        """Whether the kept connection may serve once more: who asks on one that has something to
+        read would take that for the answer.
+        """
+        sock = None if self._connection is None else self._connection.sock
+        if sock is None or time.monotonic() - self._answered_s > KEPT_S:
+            return False
+        sock.settimeout(0)
+        try:
+            sock.recv(1)  # what nobody asked for, or its end
+        except ssl.SSLWantReadError:
+            sock.settimeout(self._timeout_s)
+            return True
+        except OSError:
+            pass
+        return False
+
     def _ask(
         self, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]
     ) -> Answer:
@@ -72,9 +89,7 @@ class HubConnection:
             with self._sent(method, path, body, headers) as answer:
                 self._note_date(answer.headers.get("Date"))
                 content = read_answer(answer, within_s=self._timeout_s)
-                # read1 leaves an answer of known length open; `length` is what is left of it
-                is_whole = answer.isclosed() or answer.length == 0
-                is_reusable = self._is_tls and is_whole and not answer.will_close
+                is_reusable = self._is_tls and _is_whole(answer, content) and not answer.will_close
                 return Answer(answer.status, answer.headers, content)
         finally:
             self._answered_s = time.monotonic()
@@ -99,11 +114,21 @@ class HubConnection:
 
     def _opened(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._server)
+        host = parts.hostname or ""
+        # with its port: http.client takes the end of an IPv6 address for one
         if parts.scheme == "https":
             return http.client.HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=self._timeout_s, context=self._tls
+                host, parts.port or HTTPS_PORT, timeout=self._timeout_s, context=self._tls
             )
-        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self._timeout_s)
+        return http.client.HTTPConnection(host, parts.port or HTTP_PORT, timeout=self._timeout_s)
+
+
+def _is_whole(answer: http.client.HTTPResponse, content: bytes) -> bool:
+    """Whether nothing of it can come still; after an interim answer (1xx) the answer does."""
+    # read1 leaves an answer of known length open, `length` is what is left of it; one in broken
+    # chunks is closed, and nothing
+    has_ended = answer.length == 0 or (answer.isclosed() and bool(content))
+    return answer.status >= 200 and has_ended
 
 
 def cause_of(error: Exception) -> Exception:

@@ -2,6 +2,7 @@ import socket
 import ssl
 import threading
 from http.client import RemoteDisconnected
+from time import sleep
 
 import pytest
 
@@ -18,9 +19,11 @@ class Door:
     it without a word.
     """
 
-    def __init__(self, folder, *, of_each=(), tls=True):
+    def __init__(self, folder, *, of_each=(), tls=True, given=GIVEN, later=b""):
         self.heads = []  # by connection
         self._of_each = of_each
+        self._given = given
+        self._later = later  # in a record of its own
         self._listener = socket.create_server(("127.0.0.1", 0))
         if tls:
             certificate(folder)
@@ -49,7 +52,8 @@ class Door:
                     if not lines[-1]:
                         break
                     heads.append(b"".join(lines))
-                    peer.sendall(GIVEN)
+                    peer.sendall(self._given)
+                    peer.sendall(self._later)
 
     def close(self):
         self._listener.close()
@@ -120,6 +124,57 @@ def test_a_connection_idle_for_longer_than_proxies_keep_one_is_not_used_again(
 
     assert [len(heads) for heads in door.heads] == [1, 1]
     way.close()
+
+
+def test_what_a_hub_says_unasked_on_a_kept_connection_is_no_answer(open_door, tmp_path):
+    door = open_door(later=b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+    way = connect(door, tmp_path)
+
+    answers = []
+    for _ in range(3):
+        answers.append(ask(way))
+        sleep(0.1)
+
+    assert answers == [b"ok"] * 3
+    way.close()
+
+
+def test_after_an_interim_answer_the_connection_is_not_used_again(open_door, tmp_path):
+    door = open_door(given=b"HTTP/1.1 103 Early Hints\r\n\r\n", later=GIVEN)
+    way = connect(door, tmp_path)
+
+    assert [way.ask("POST", "/", b"", {}).status for _ in range(2)] == [103, 103]
+
+    assert [len(heads) for heads in door.heads] == [1, 1]
+
+
+def test_after_an_answer_in_broken_chunks_the_connection_is_not_used_again(open_door, tmp_path):
+    door = open_door(given=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    way = connect(door, tmp_path)
+
+    assert [ask(way) for _ in range(2)] == [b"", b""]
+
+    assert [len(heads) for heads in door.heads] == [1, 1]
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_an_ipv6_address_without_a_port_is_asked_at_its_schemes(monkeypatch, scheme, port):
+    asked = []
+
+    def refuse(address, *_, **__):
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    context = ssl.create_default_context()
+    way = HubConnection(
+        scheme + "://[fd00::17]", tls=context, timeout_s=5.0, note_date=lambda _: None
+    )
+
+    with pytest.raises(ConnectionRefusedError):
+        ask(way)
+
+    assert asked == [("fd00::17", port)]
 
 
 def test_without_tls_nothing_is_kept_open_at_the_hub(open_door, tmp_path):
