@@ -40,7 +40,14 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.judgement import outages
 from fleetwatch.ledger.models import Posted, Run
 from fleetwatch.ledger.posted_gpus import outages_of
-from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import (
+    HOUR_MS,
+    Interval,
+    floor_hour,
+    floor_hour_ms,
+    from_ms,
+    to_ms,
+)
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 from fleetwatch.telemetry import retention
@@ -238,7 +245,8 @@ def over_on_gpu_ms(finding: Finding, gpu: GPU) -> int | None:
     last_start = entries.aggregate(last=Max("start"))["last"]
     if last_start is None:
         return over_since_ms(finding)
-    last_ms = min(finding.last_ms, to_ms(last_start) + HOUR_MS)
+    # a cut at the organisation's midnight may begin within an hour
+    last_ms = min(finding.last_ms, floor_hour_ms(to_ms(last_start)) + HOUR_MS)
     if gpu.pk in _freed(finding):
         return _left_state_ms(finding, gpu, to_ms(last_start)) or last_ms
     return _over_ms(finding, last_ms, Q(gpu=gpu))
