@@ -1,6 +1,6 @@
 """What is known to be wrong with each GPU of a node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Max
@@ -8,11 +8,11 @@ from django.db.models import Count, Max
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.diagnosis.slowed_cells import STILL_MS, Part, slowed_parts
+from fleetwatch.diagnosis.slowed_cells import STILL_MS, slowed_parts
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.spans import union
+from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry.models import HealthEvent
 
 # since when a GPU is slowed, or until when it was
@@ -52,8 +52,8 @@ def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
 def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
     """What fires while no job is there to be slowed goes on."""
     gpus = dict(GPU.objects.filter(node=node).values_list("uuid", "pk"))
-    parts = slowed_parts(list(gpus.values()), interval.start_ms, interval.end_ms)
-    slowed = {gpu_id: _last(own, node) for gpu_id, own in parts.items()}
+    spans = _spans(list(gpus.values()), interval, node.last_ms or 0)
+    slowed = {gpu_id: _last(own, node) for gpu_id, own in spans.items() if own}
     fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
     for uuid, since_ms in fires.items():
         start_ms, _ = slowed.get(gpus[uuid], (None, None))
@@ -61,9 +61,27 @@ def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
     return slowed
 
 
-def _last(parts: Sequence[Part], node: Node) -> Slowed:
+def _spans(
+    gpu_ids: Collection[int], interval: Interval, newest_ms: int
+) -> dict[int, Sequence[Span]]:
+    """By GPU when it was slowed without a break, as long as that went on: what touches the period
+    may have begun before it, and end after it.
+    """
+    start_ms = interval.start_ms - gpu_slowed.LOOKS_BACK_MS
+    parts = slowed_parts(gpu_ids, start_ms, max(interval.end_ms, newest_ms))
+    return {
+        gpu_id: [
+            span
+            for span in union(part[:2] for part in own)
+            if span[0] < interval.end_ms and span[1] > interval.start_ms
+        ]
+        for gpu_id, own in parts.items()
+    }
+
+
+def _last(spans: Sequence[Span], node: Node) -> Slowed:
     """By the last time without a break."""
-    start_ms, end_ms = union(part[:2] for part in parts)[-1]
+    start_ms, end_ms = spans[-1]
     goes_on = end_ms >= (node.last_ms or 0) - STILL_MS
     return (start_ms, None) if goes_on else (None, end_ms)
 

@@ -7,10 +7,11 @@ import pytest
 import time_machine
 
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.alerts.factories import an_incident
 from tests.costs.factories import an_entry
 from tests.dashboard.factories import hold
@@ -464,6 +465,36 @@ def test_finding_health_and_spell_end_with_the_last_five_minutes(
     assert machine_findings.over_since_ms(Finding.objects.get(pk=pk)) == over_ms
     assert health in in_text(node.partition("<h2>GPUs")[2])
     assert spell in of_finding
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "slowed"),
+    [
+        (3, 2, (None, to_ms(NOW) - HOUR_MS)),  # it ended after the period
+        (2, 1.5, (None, to_ms(NOW) - HOUR_MS)),  # and began before it
+        (9, 5, (None, None)),
+        (0.5, 0, (None, None)),
+    ],
+)
+def test_a_gpu_was_slowed_until_that_ended_also_where_the_period_ended_before(start, end, slowed):
+    """From 8 to 11 o'clock; it is 12."""
+    hot(2, 3, 4)
+    Node.objects.update(last_ms=to_ms(NOW))
+
+    health = health_of(Node.objects.get(), Interval(NOW - start * HOUR, NOW - end * HOUR))
+
+    own = health.get(gpu(1).pk)
+    assert ((own.slowed_ms, own.slowed_until_ms) if own else (None, None)) == slowed
+
+
+def test_a_gpu_is_slowed_since_that_began_also_where_the_period_began_later():
+    """Since 8 o'clock."""
+    hot(1, 2, 3, 4)
+    Node.objects.update(last_ms=to_ms(NOW))
+
+    health = health_of(Node.objects.get(), Interval(NOW - HOUR, NOW))
+
+    assert health[gpu(1).pk].slowed_ms == to_ms(NOW) - 4 * HOUR_MS
 
 
 def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(admin):
