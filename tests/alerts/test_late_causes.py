@@ -78,6 +78,23 @@ def test_that_it_is_over_is_told_with_the_cause_and_what_to_do_if_it_comes_back(
     assert "scancel" not in over["text"]
 
 
+@pytest.mark.parametrize("code", sorted(code for code, each in BY_CODE.items() if not each.fixes))
+def test_what_nothing_is_to_be_done_about_is_no_cause_of_it(told_early, code):
+    """Most of the hour went well: it is reminded of all the same, and its end is told."""
+    job = Job.objects.get(key=people.KEY)
+    told.cause(code, of=job, on=GPU.objects.first() or told.gpu(), start=NINE)
+    longer(told_early, 92)
+    announcing.run(at(92))
+    Job.objects.update(end_ms=ms(95))
+    for minutes in (100, 115, 130):
+        announcing.run(at(minutes))
+
+    every = messages()
+
+    assert {likely_of(each) for each in every} == {""}
+    assert {each["severity"] for each in every} == {"warning", "resolved"}
+
+
 def test_that_a_job_without_a_cause_is_over_is_told_without_one(told_early):
     Job.objects.update(end_ms=ms(40))
     for minutes in (45, 60, 75):

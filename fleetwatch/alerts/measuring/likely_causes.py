@@ -91,7 +91,8 @@ def _likely(cause: Cause, job: Job, finding: Finding | None, advice: Advice | No
 
 
 def _is_named(cause: str) -> bool:
-    return cause in BY_CODE and cause != UNDETERMINED
+    """Whether it says why something is wrong: what nothing is to be done about does not."""
+    return cause in BY_CODE and cause != UNDETERMINED and bool(BY_CODE[cause].fixes)
 
 
 def _causes(asked: Sequence[Asked]) -> dict[int, str]:
