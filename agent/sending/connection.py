@@ -105,7 +105,13 @@ class HubConnection:
         # over plain http there is no handshake to save
         ending = {} if self._is_tls else {"Connection": "close"}
         place = urlsplit(self._server).path + path
-        self._connection.request(method, place, body, {**headers, **ending})
+        try:
+            self._connection.request(method, place, body, {**headers, **ending})
+        except (ConnectionError, ssl.SSLEOFError):
+            answer = _early_answer(self._connection)
+            if answer is None:
+                raise
+            return answer
         return self._connection.getresponse()
 
     @property
@@ -121,6 +127,22 @@ class HubConnection:
                 host, parts.port or HTTPS_PORT, timeout=self._timeout_s, context=self._tls
             )
         return http.client.HTTPConnection(host, parts.port or HTTP_PORT, timeout=self._timeout_s)
+
+
+def _early_answer(
+    connection: http.client.HTTPConnection,
+) -> Optional[http.client.HTTPResponse]:
+    """What was said by who ended the connection before it had heard all: that a batch is too large;
+    None where nothing was.
+    """
+    if connection.sock is None:
+        return None
+    try:
+        answer = connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return None
+    answer.will_close = True
+    return answer
 
 
 def _is_whole(answer: http.client.HTTPResponse, content: bytes) -> bool:

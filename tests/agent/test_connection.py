@@ -157,6 +157,42 @@ def test_after_an_answer_in_broken_chunks_the_connection_is_not_used_again(open_
     assert [len(heads) for heads in door.heads] == [1, 1]
 
 
+@pytest.mark.parametrize("tls", [True, False])
+def test_who_says_that_a_batch_is_too_large_before_it_is_sent_is_heard(open_door, tmp_path, tls):
+    refusal = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n"
+    door = open_door(of_each=(1,), given=refusal, tls=tls)
+    way = connect(door, tmp_path)
+
+    answer = way.ask("POST", "/", b"x" * 8_000_000, {})
+
+    assert answer.status == 413
+    assert ask(way) == b""  # on another connection
+    assert len(door.heads) == 2
+    way.close()
+
+
+def test_who_hangs_up_before_a_batch_is_sent_and_says_nothing_gave_no_answer(open_door, tmp_path):
+    door = open_door(of_each=(1,), given=b"")
+    way = connect(door, tmp_path)
+
+    with pytest.raises((ConnectionError, ssl.SSLEOFError)):
+        way.ask("POST", "/", b"x" * 8_000_000, {})
+
+
+def test_a_hub_that_is_not_there_gives_no_answer(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    way = HubConnection(
+        "https://127.0.0.1:%d" % port,
+        tls=ssl.create_default_context(),
+        timeout_s=5.0,
+        note_date=lambda _: None,
+    )
+
+    with pytest.raises(ConnectionRefusedError):
+        ask(way)
+
+
 @pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
 def test_an_ipv6_address_without_a_port_is_asked_at_its_schemes(monkeypatch, scheme, port):
     asked = []

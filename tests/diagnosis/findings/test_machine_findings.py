@@ -12,8 +12,8 @@ import pytest
 from django.db import connection
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.causes import SLOWED
+from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, to_ms
