@@ -1,6 +1,7 @@
 """What is known to be wrong with each GPU of a node."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Max
@@ -50,9 +51,11 @@ def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
 
 
 def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
-    """What fires while no job is there to be slowed goes on."""
-    gpus = dict(GPU.objects.filter(node=node).values_list("uuid", "pk"))
-    spans = _spans(list(gpus.values()), interval, node.last_ms or 0)
+    """What fires while no job is there to be slowed goes on. Of an instance it is its GPU."""
+    rows = list(GPU.objects.filter(node=node).values_list("uuid", "pk", "parent_id"))
+    gpus = {uuid: parent_id or pk for uuid, pk, parent_id in rows}
+    whole = {pk: parent_id or pk for _, pk, parent_id in rows}
+    spans = _spans(whole, interval, node.last_ms or 0)
     slowed = {gpu_id: _last(own, node) for gpu_id, own in spans.items() if own}
     fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
     for uuid, since_ms in fires.items():
@@ -62,20 +65,21 @@ def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
 
 
 def _spans(
-    gpu_ids: Collection[int], interval: Interval, newest_ms: int
+    whole: Mapping[int, int], interval: Interval, newest_ms: int
 ) -> dict[int, Sequence[Span]]:
-    """By GPU when it was slowed without a break, as long as that went on: what touches the period
-    may have begun before it, and end after it.
+    """By GPU when it or an instance (`whole` says of which each is) was slowed without a break, as
+    long as that went on: what touches the period may have begun before it, and end after it.
     """
     start_ms = interval.start_ms - gpu_slowed.LOOKS_BACK_MS
-    parts = slowed_parts(gpu_ids, start_ms, max(interval.end_ms, newest_ms))
+    parts = slowed_parts(whole, start_ms, max(interval.end_ms, newest_ms))
+    spans: dict[int, list[Span]] = defaultdict(list)
+    for gpu_id, own in parts.items():
+        spans[whole[gpu_id]] += [part[:2] for part in own]
     return {
         gpu_id: [
-            span
-            for span in union(part[:2] for part in own)
-            if span[0] < interval.end_ms and span[1] > interval.start_ms
+            span for span in union(own) if span[0] < interval.end_ms and span[1] > interval.start_ms
         ]
-        for gpu_id, own in parts.items()
+        for gpu_id, own in spans.items()
     }
 
 

@@ -10,7 +10,7 @@ from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CauseEntry, Finding
-from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.alerts.factories import an_incident
 from tests.costs.factories import an_entry
@@ -495,6 +495,17 @@ def test_a_gpu_is_slowed_since_that_began_also_where_the_period_began_later():
     health = health_of(Node.objects.get(), Interval(NOW - HOUR, NOW))
 
     assert health[gpu(1).pk].slowed_ms == to_ms(NOW) - 4 * HOUR_MS
+
+
+def test_a_gpu_whose_instance_is_slowed_is():
+    whole = gpu(1)
+    hot(1, on=2)
+    GPU.objects.filter(pk=gpu(2).pk).update(parent=whole)
+    Node.objects.update(last_ms=to_ms(NOW))
+
+    health = health_of(Node.objects.get(), Interval(NOW - HOUR, NOW))
+
+    assert {pk: of.slowed_ms for pk, of in health.items()} == {whole.pk: to_ms(NOW) - HOUR_MS}
 
 
 def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(admin):
