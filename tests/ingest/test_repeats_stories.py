@@ -17,12 +17,11 @@ from fleetwatch.jobs.outcomes import running_ids
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import from_ms
-from tests.ingest.factories import NOW, NOW_MS, gpu, job, payload, post
-from tests.ingest.test_door import rows
+from tests.ingest.factories import BEGIN, NOW, gpu, job, payload, post
+from tests.ingest.test_both_ways import rows
 from tests.ingest.wsgi import DoorClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
-BEGIN = NOW_MS - 3 * 3_600_000
 MINUTE = 60_000
 NODES = ("n1", "n2", "n3")
 KEYS = ("slurm/della/1", "slurm/della/2", "slurm/other/3")

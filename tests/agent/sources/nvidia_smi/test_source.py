@@ -396,7 +396,7 @@ def test_silence_means_no_process_only_of_a_child_that_is_awake(tmp_path, opened
     header = "echo 'timestamp, gpu_uuid, pid, used_gpu_memory [MiB]'\n"
     awake = opened(fake(tmp_path, gpus, header + "while :; do sleep 0.02; done"))
     until(lambda: awake._process_stream.silence_s > 0.16 and awake._process_stream.has_header)
-    assert awake.processes("GPU-1") == []
+    until(lambda: awake.processes("GPU-1") == [])
 
     asleep = opened(fake(tmp_path, gpus, header + "exec sleep 60"))
     until(lambda: asleep._process_stream.has_header)
