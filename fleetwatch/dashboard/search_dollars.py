@@ -42,9 +42,7 @@ def savings_of(hits: Iterable[Hit], now: datetime) -> Mapping[int, Saving]:
     wanted = {hit.finding_id for hit in hits if hit.finding_id is not None}
     if not wanted:
         return {}
-    every = inbox.inbox(Interval(now - timedelta(days=FINDING_DAYS), now), now=now)
-    lines = (*every.of_jobs[:], *every.of_places)
-    return {line.finding.pk: line.caused.saving for line in lines if line.finding.pk in wanted}
+    return inbox.savings_of(wanted, Interval(now - timedelta(days=FINDING_DAYS), now), now=now)
 
 
 def _by_key(

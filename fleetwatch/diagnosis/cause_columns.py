@@ -58,6 +58,14 @@ class Lines:
         """The same lines with these spans alone."""
         return replace(self, spans=self.spans.where(chosen), line=self.line[chosen])
 
+    def by_group(self, name: str) -> "Lines":
+        """All causes together: a line of no job for each of these groups that has spans, in order
+        of its id.
+        """
+        groups, line = numbered(self.spans.by[name].at)
+        none = np.zeros_like(groups)
+        return replace(self, job=none, cause=none, line=line)
+
     def gpus(self) -> Ints:
         """Of each line how many GPUs it has time of."""
         gpus, gpu = numbered(self.spans.gpu)

@@ -1,7 +1,7 @@
 """What causes took, in GPU time and dollars: what selectors of diagnosis give back. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -150,8 +150,13 @@ def total(several: Iterable[Caused]) -> Caused:
 
 def together(several: Iterable[Saving]) -> Saving:
     """The sum of savings of different time."""
-    amounts = zip(*(astuple(saving) for saving in (NO_SAVING, *several)), strict=True)
-    return Saving(*(sum(each) for each in amounts))
+    every = [NO_SAVING, *several]
+    return Saving(
+        sum(saving.low_ms for saving in every),
+        sum(saving.high_ms for saving in every),
+        sum((saving.low_usd for saving in every), ZERO),
+        sum((saving.high_usd for saving in every), ZERO),
+    )
 
 
 def rest(whole: Totals, parts: Sequence[Totals]) -> Totals:

@@ -32,6 +32,7 @@ from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.others_names import jobs_shown
+from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.selectors import Breakdown
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
@@ -45,6 +46,7 @@ from fleetwatch.lib.sql import one_view, read_statement
 # job holds.
 CAUSED_STATES = ("idle", "stalled", "underused", *OF_STATES.values())
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
+FEW_JOBS = 2000  # whose findings are looked up faster than all of a period are read
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 
 _FINDINGS = read_statement("diagnosis/sql/findings.sql")
@@ -196,17 +198,14 @@ def findings(
     step where it is said, its time can be summed.
     """
     spans = engine.read(CauseTime(cause), interval, by=by, scope=scope, step=step)
+    jobs, _ = numbered(spans.job)
     wanted = {
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,
         "now": now,
         # what a node's trouble cost jobs is its own finding (findings/machine_findings.py)
         "causes": [None if name in OF_NODES else name for name in spans.labels],
-        "job_id": (
-            None
-            if scope.job is None
-            else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first()
-        ),
+        "job_ids": jobs if len(jobs) <= FEW_JOBS else None,
     }
     return in_order(cause_columns.lines(spans, by_job=True), fetched(_FINDINGS, wanted))
 

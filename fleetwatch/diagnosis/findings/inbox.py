@@ -214,11 +214,25 @@ def agreed_by(
 def _by_key(lines: Lines, group_by: str) -> dict[str, Caused]:
     """What the lines took of each group, by its key."""
     groups = lines.spans.by[group_by]
-    several = np.unique(groups.at).tolist()
-    named = lines_of(group_by, groups, [int(groups.ids[at]) for at in several])
-    return {
-        named[int(groups.ids[at])][0]: lines.of_spans(groups.at == at).whole() for at in several
-    }
+    ids = groups.ids[np.unique(groups.at)].tolist()
+    named = lines_of(group_by, groups, ids)
+    of_groups = lines.by_group(group_by).caused() if ids else []
+    return {named[pk][0]: caused for pk, caused in zip(ids, of_groups, strict=True)}
+
+
+def savings_of(ids: Collection[int], interval: Interval, *, now: datetime) -> dict[int, Saving]:
+    """By the id of each of these findings with time in the period, as far as the reader sees them,
+    what it could save; no other finding's time is read but that of places.
+    """
+    subjects = Finding.objects.filter(pk__in=ids).values_list("job", flat=True)
+    job_ids = tuple(sorted({pk for pk in subjects if pk is not None}))
+    lines: list[Line] = []
+    if job_ids:
+        every = selectors.findings(interval, now=now, scope=Scope(jobs=job_ids))
+        lines += every.at(np.flatnonzero(np.isin(every.pk, list(ids))))[:]
+    if None in subjects:
+        lines += _of_places(interval, now=now, scope=EVERYTHING, cause=None)
+    return {line.finding.pk: line.caused.saving for line in lines if line.finding.pk in ids}
 
 
 def recoverable_by_cause(interval: Interval, *, now: datetime) -> dict[str, Saving]:

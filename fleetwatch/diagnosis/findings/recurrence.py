@@ -52,7 +52,7 @@ def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection
     runs = _runs([job_id for job_id, _ in keys], past)
     if not runs:
         return {}
-    lost = _lost([job_id for several in runs.values() for job_id in several], past)
+    lost = _lost(set(chain.from_iterable(runs.values())), past)
     recorded = _recorded_part(past)
     several = {(job, cause): _of_runs(lost, runs.get(job, ()), cause) for job, cause in keys}
     recurs = {key: own for key, own in several.items() if len(own) >= TIMES}

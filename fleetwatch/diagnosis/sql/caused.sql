@@ -63,22 +63,23 @@ part AS MATERIALIZED (
         entry.job_id,
         entry.cause,
         max(entry.confidence) AS confidence,
-        sum(entry.held_ms) AS held_ms,
-        sum(entry.idle_certain_ms) AS idle_certain_ms,
-        sum(entry.idle_probable_ms) AS idle_probable_ms,
-        sum(entry.stalled_probable_ms) AS stalled_probable_ms,
-        sum(entry.stalled_potential_ms) AS stalled_potential_ms,
-        sum(entry.underused_ms) AS underused_ms,
-        sum(entry.low_ms) AS low_ms,
-        sum(entry.high_ms) AS high_ms
+        sum(entry.held_ms::int) AS held_ms,
+        sum(entry.idle_certain_ms::int) AS idle_certain_ms,
+        sum(entry.idle_probable_ms::int) AS idle_probable_ms,
+        sum(entry.stalled_probable_ms::int) AS stalled_probable_ms,
+        sum(entry.stalled_potential_ms::int) AS stalled_potential_ms,
+        sum(entry.underused_ms::int) AS underused_ms,
+        sum(entry.low_ms::int) AS low_ms,
+        sum(entry.high_ms::int) AS high_ms
     FROM open_part
     -- the fence: each part by the index on (node, start)
     CROSS JOIN LATERAL (
-        SELECT *, generate_series(1, 1) AS fence
+        SELECT *
         FROM diagnosis_causeentry
         WHERE node_id = open_part.node_id
           AND start >= open_part.start
           AND start < open_part."end"
+        OFFSET 0
     ) AS entry
     WHERE (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
       AND (%(cause)s::text IS NULL OR entry.cause = %(cause)s::text)
@@ -90,7 +91,7 @@ part AS MATERIALIZED (
     GROUP BY 1, 2, 3, 4, 5, 6, 7
 ),
 named AS MATERIALIZED (
-    SELECT array_agg(DISTINCT cause) AS causes FROM part
+    SELECT array_agg(cause ORDER BY cause) AS causes FROM (SELECT DISTINCT cause FROM part) AS one
 )
 SELECT
     part.node_id,

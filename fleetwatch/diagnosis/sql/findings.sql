@@ -1,7 +1,7 @@
 -- One row: findings of jobs of one status and owner with time in the period, packed as cause_columns.py reads them: id, job, number of the cause, end of
 --      its last cell (ms), what its priced step alone would have saved and of how much (ms; 0 = not measured).
 -- In:  start_ms, end_ms; now (a snooze that is over is open); causes (names: the first is number 0; findings of others are left out);
---      job_id or NULL = of any job.
+--      job_ids or NULL = of any job.
 -- Again: safe, it only reads.
 SELECT
     CASE WHEN status = 'snoozed' AND snoozed_until <= %(now)s::timestamptz THEN 'open' ELSE status END AS status_now,
@@ -13,7 +13,7 @@ SELECT
     ) AS findings
 FROM diagnosis_finding
 WHERE job_id IS NOT NULL
-  AND (%(job_id)s::bigint IS NULL OR job_id = %(job_id)s::bigint)
+  AND (%(job_ids)s::bigint[] IS NULL OR job_id = ANY(%(job_ids)s::bigint[]))
   AND last_ms > %(start_ms)s::bigint
   AND first_ms < %(end_ms)s::bigint
   AND cause = ANY(%(causes)s::text[])
