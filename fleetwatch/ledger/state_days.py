@@ -33,6 +33,7 @@ _OF_DAY = (HOURS, len(SHOWN_STATES))
 _GPU_BYTES = 8 + 4 * HOURS * len(SHOWN_STATES)
 
 _STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
+_VERSIONS = read_statement("ledger/sql/versions_of_days.sql")
 _STATE_DAYS = read_statement("ledger/sql/state_days.sql")
 _OLD = read_statement("ledger/sql/old_state_days.sql")
 
@@ -105,9 +106,11 @@ def spent(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
     return total
 
 
-def by_hour(interval: Interval) -> Iterator[DayHours]:
-    """The UTC days that the interval touches, as `of_days` has them."""
-    return of_days(days_of(interval))
+def versions_of(days: Sequence[date]) -> dict[date, int]:
+    """Of each of these UTC days a number that is another one once any entry of it is; of one that
+    no node has there is none.
+    """
+    return dict(fetched(_VERSIONS, {"days": list(days)}))
 
 
 def shown_spent(gpu_ids: Sequence[int], interval: Interval) -> Ints:
@@ -124,7 +127,7 @@ def of_days(days: Sequence[date], *, node_ids: Collection[int] | None = None) ->
         read = _read(days[first : first + DAYS_IN_MEMORY], node_ids)
         for day, of_nodes in sorted(read.items()):
             ids, hours = map(np.concatenate, zip(*of_nodes, strict=True))
-            yield DayHours(_hours(day), ids, hours)
+            yield DayHours(hours_of(day), ids, hours)
 
 
 def most(spent_ms: Ints) -> Ints:
@@ -133,7 +136,7 @@ def most(spent_ms: Ints) -> Ints:
     return np.where(spent_ms.any(axis=2), positions[spent_ms.argmax(axis=2)], -1)
 
 
-def _hours(day: date) -> Ints:
+def hours_of(day: date) -> Ints:
     """When the hours of a UTC day begin."""
     midnight_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
     return midnight_ms + np.arange(HOURS) * HOUR_MS
