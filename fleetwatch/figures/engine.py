@@ -126,7 +126,7 @@ def read(
         node_ids = _node_ids(vocabulary, whole, limits)
         asked = Asked(eras(whole, facts), step, steps, limits, node_ids, facts, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
-        at_prices = priced(spans, asked.eras, facts, is_of_fleet=asked.is_of_fleet)
+        at_prices = priced(spans, asked.eras, facts)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]
     return at_prices.columns(_groups(by, step), tests)
 

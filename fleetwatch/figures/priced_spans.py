@@ -12,7 +12,7 @@ import numpy as np
 from fleetwatch.figures.eras import Eras
 from fleetwatch.figures.job_holders import Holder, holders_of
 from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, numbered
-from fleetwatch.figures.price_rows import every_price, prices_of
+from fleetwatch.figures.price_rows import every_price
 from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
 from fleetwatch.figures.scopes import OWNED, Limits, Seen
 from fleetwatch.figures.totals import OWNERS, Line
@@ -104,13 +104,11 @@ _TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
 }
 
 
-def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool) -> PricedSpans:
-    """Spans beside what is known of them and `asked` for. Of the fleet's everybody's prices are
-    read, as of all that one page reads of it.
-    """
+def priced(spans: Spans[Any], eras: Eras, asked: set[str]) -> PricedSpans:
+    """Spans beside what is known of them and `asked` for."""
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
-    prices = every_price().rows if is_of_fleet else prices_of(gpus)
+    prices = every_price().rows
     holders, holder = holders_of(jobs, eras, asked)
     return PricedSpans(
         spans,

@@ -1,5 +1,4 @@
 -- One row: a price and the GPUs that have it over [valid_from, valid_to) (NULL = from then on): their ids, packed.
--- In:  gpu_ids (NULL = all).
 -- Again: safe, it only reads.
 SELECT
     usd_per_gpu_hour,
@@ -8,5 +7,4 @@ SELECT
     valid_to,
     string_agg(int8send(gpu_id), ''::bytea) AS gpu_ids
 FROM costs_gpurate
-WHERE %(gpu_ids)s::bigint[] IS NULL OR gpu_id = ANY(%(gpu_ids)s::bigint[])
 GROUP BY usd_per_gpu_hour, is_example, valid_from, valid_to
