@@ -187,9 +187,15 @@ def _range(several: Iterable[str]) -> str:
 def _ranges(several: Sequence[Stretch]) -> dict[str, tuple[float, float]] | None:
     """Smallest and largest of each value, where it was read."""
     read: dict[str, list[float]] = defaultdict(list)
-    for stretch in several:
-        if stretch.values is None:
+    for names, alike in groupby((stretch.values for stretch in several), key=_names):
+        if names is None:
             return None
-        for name, value in stretch.values.items():
-            read[name].append(value)
+        # of windows in a row the same was read: column by column, not value by value
+        columns = zip(*(each.values() for each in alike if each is not None), strict=True)
+        for name, values in zip(names, columns, strict=True):
+            read[name] += values
     return {name: (min(values), max(values)) for name, values in read.items()}
+
+
+def _names(values: dict[str, float] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)

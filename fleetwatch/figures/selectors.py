@@ -76,6 +76,7 @@ __all__ = [
     "ranked",
     "some_gpus",
     "totals",
+    "totals_and_steps",
     "totals_by",
     "traced",
     "wasters",
@@ -410,8 +411,16 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
 
     Raises ValueError for another step.
     """
+    return totals_and_steps(interval, step, scope=scope)[1]
+
+
+def totals_and_steps(
+    interval: Interval, step: str, *, scope: Scope = EVERYTHING
+) -> tuple[Totals, list[Bucket]]:
+    """totals() and dollars_over_time(), in one look."""
     starts = _starts(interval, step)
-    return look(interval, scope=scope, step=step).buckets(starts) or _buckets({}, starts)
+    seen = look(interval, scope=scope, step=step)
+    return seen.totals(), seen.buckets(starts) or _buckets({}, starts)
 
 
 def over_time_by(

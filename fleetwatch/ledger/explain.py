@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import isnan
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from django.db.models import Max, Min, Q, QuerySet
@@ -18,7 +18,7 @@ from fleetwatch.ledger import hour_cuts, judgement_inputs
 from fleetwatch.ledger.judgement import rule_words
 from fleetwatch.ledger.judgement.columns import Judged, Owner, Segments
 from fleetwatch.ledger.judgement.labels import named
-from fleetwatch.ledger.judgement.observations import COLUMNS, Ints, Windows
+from fleetwatch.ledger.judgement.observations import COLUMNS, Ints, Question, Windows
 from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
 from fleetwatch.ledger.judgement.states import judged_places
 from fleetwatch.ledger.models import Adjustment, Entry
@@ -37,6 +37,7 @@ from fleetwatch.lib.intervals import (
 )
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
+from fleetwatch.telemetry.frames import Frame
 
 HOUR = timedelta(hours=1)
 POSTED_AFTER_MS = 600_000  # a node whose telemetry comes is posted sooner
@@ -169,7 +170,7 @@ def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:
         policy = Policy.from_json(row.thresholds)
         facts = _only(judgement_inputs.node_facts(node, policy, zone()), family)
         question = judgement_inputs.question(facts, *piece.hours, policy)
-        judged = judged_places(question)
+        judged = judged_places(_of_these(question, facts))
         if judged is not None:
             within = (max(low, piece.start_ms), min(high, piece.end_ms))
             yield from _stretches(_with_whole_runs(judged, family, within), within, row.version)
@@ -222,6 +223,13 @@ def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_in
     return replace(
         facts, capacities=[gpu for gpu in facts.capacities if whole_of[gpu.gpu_id] in wanted]
     )
+
+
+def _of_these(question: Question, facts: judgement_inputs.NodeFacts) -> Question:
+    """Without the windows of other GPUs than the facts are of: nothing rests on them."""
+    gpu_ids = {gpu.gpu_id for gpu in facts.capacities}
+    windows = cast("Frame", question.windows)
+    return replace(question, windows=windows.where(np.isin(windows.gpu_id, list(gpu_ids))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +314,11 @@ def _read(windows: Windows, row: Ints) -> Iterator[dict[str, float]]:
     """What judging reads, of each of these windows, where it was read; of none (-1) anything."""
     names = [name for name in COLUMNS if name in windows.columns]
     columns = [windows.columns[name][row] if len(windows.start_ms) else row for name in names]
-    for values in np.array(columns, dtype=np.float64).reshape(len(names), len(row)).T.tolist():
-        yield {name: value for name, value in zip(names, values, strict=True) if not isnan(value)}
+    table = np.array(columns, dtype=np.float64).reshape(len(names), len(row)).T
+    unread = np.count_nonzero(np.isnan(table), axis=1)
+    for values, gaps in zip(table.tolist(), unread.tolist(), strict=True):
+        read = dict(zip(names, values, strict=True))
+        yield {name: at for name, at in read.items() if not isnan(at)} if gaps else read
 
 
 def _rule(place: _Place) -> list[str]:

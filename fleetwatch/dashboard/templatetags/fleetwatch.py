@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django import template
 from django.db.models import Model
 from django.template.context import Context
+from django.template.loader import render_to_string
 from django.urls import resolve, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -187,11 +188,8 @@ def points_between(low: float, high: float) -> str:
 def state_bar(amounts: Mapping[str, Any], size: str = "") -> dict[str, Any]:
     """Amounts by state (milliseconds or dollars) as one horizontal bar."""
     segments = bars.state_bar(amounts)
-    return {
-        "segments": segments,
-        "size": size,
-        "label": ", ".join(segment.title for segment in segments),
-    }
+    label = ", ".join(segment.title for segment in segments)
+    return {"segments": segments, "size": size, "label": label}
 
 
 @register.inclusion_tag("dashboard/_statebar.html")
@@ -211,16 +209,18 @@ def spark(shares: Sequence[float], label: str) -> dict[str, Any]:
     return {"bars": [(x, 24 - high, high) for x, high in enumerate(heights)], "label": label}
 
 
-@register.inclusion_tag("dashboard/_swatch.html")
-def swatch(state: str) -> dict[str, str]:
+@register.simple_tag
+@cache  # a table has hundreds of the few there are
+def swatch(state: str) -> SafeString:
     """The colour and pattern of a state, in a little square."""
-    return {"state": state}
+    return render_to_string("dashboard/_swatch.html", {"state": state})
 
 
-@register.inclusion_tag("dashboard/_icon.html")
-def icon(name: str, size: int = 16) -> dict[str, Any]:
+@register.simple_tag
+@cache  # those of templates
+def icon(name: str, size: int = 16) -> SafeString:
     """A symbol of the sprite in base.html."""
-    return {"name": name, "size": size}
+    return render_to_string("dashboard/_icon.html", {"name": name, "size": size})
 
 
 @register.inclusion_tag("dashboard/_press.html")

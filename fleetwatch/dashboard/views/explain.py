@@ -31,7 +31,14 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
 from fleetwatch.figures.ranking import Place
-from fleetwatch.figures.totals import HEADLINE_STATES, HEADLINE_TIERS, UNALLOCATED, Scope, Totals
+from fleetwatch.figures.totals import (
+    HEADLINE_STATES,
+    HEADLINE_TIERS,
+    UNALLOCATED,
+    Bucket,
+    Scope,
+    Totals,
+)
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -309,7 +316,9 @@ def _shown(
     posted_until = explain.posted_until(gpu, period.so_far)
     is_cut = shown != period.so_far
     totals = _totals(request, shown, states)
-    sums = _by_state(_totals(request, period.so_far, states) if is_cut else totals)
+    whole, buckets = _whole(request, period, states, totals, is_cut=is_cut)
+    sums = _by_state(whole)
+    steps = _steps(request, period, shown, buckets, sums["total"], posted_until) if is_cut else {}
     return {
         "interval": shown,
         "posted_until": posted_until,
@@ -320,14 +329,32 @@ def _shown(
         "is_of_whole_hours": shown == hours,
         "is_cut": is_cut,
         "is_final": explain.is_final(shown, period.now),
-        **(_steps(request, period, shown, sums["total"], posted_until) if is_cut else {}),
+        **steps,
     }
+
+
+def _whole(
+    request: HttpRequest,
+    period: Period,
+    states: tuple[str, ...],
+    totals: Totals,
+    *,
+    is_cut: bool,
+) -> tuple[Totals, list[Bucket]]:
+    """What all of the period comes to, of which `totals` are of the part that is shown, and its
+    days or hours; none where it is shown whole.
+    """
+    if not is_cut:
+        return totals, []
+    size = explained_steps.size(period.so_far)
+    return costs.totals_and_steps(period.so_far, size, scope=_scope(request, states))
 
 
 def _steps(
     request: HttpRequest,
     period: Period,
     shown: Interval,
+    buckets: Sequence[Bucket],
     total: dict[str, Decimal],
     posted_until: datetime | None,
 ) -> Context:
@@ -335,7 +362,6 @@ def _steps(
     explanation and its hundredths of GPU-hours and cents, which sum to the period's.
     """
     size = explained_steps.size(period.so_far)
-    buckets = costs.dollars_over_time(period.so_far, size, scope=_scope(request, _states(request)))
     posted = Interval(period.so_far.start, posted_until or period.so_far.end)
     steps = explained_steps.steps(buckets, posted, shown)
     columns = _apportioned(
@@ -495,7 +521,7 @@ def _narrowed(stretches: Sequence[Stretch], states: frozenset[str]) -> Iterator[
     for stretch in stretches:
         parts = [part for part in stretch.parts if shown_state(part) in states]
         if parts:
-            yield replace(stretch, parts=parts)
+            yield stretch if len(parts) == len(stretch.parts) else replace(stretch, parts=parts)
 
 
 def _entries(
