@@ -195,7 +195,7 @@ class BackTest:
 
     @property
     def agreed_usd(self) -> Decimal:
-        """What of these dollars people agreed as not waste."""
+        """What beside these dollars people agreed as not waste."""
         breaches = (row.weight for row in self.trials.weighed if isinstance(row.weight, Breach))
         return sum((each.agreed_usd or Decimal(0) for each in breaches), Decimal(0))
 

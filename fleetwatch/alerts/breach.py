@@ -89,7 +89,7 @@ class Breach:
 
     @property
     def agreed_usd(self) -> Decimal | None:
-        """What of its dollars people agreed as not waste; None where that is nothing."""
+        """What beside its dollars people agreed as not waste; None where that is nothing."""
         agreed = self.facts.get("agreed_usd")
         return None if agreed is None else Decimal(agreed)
 

@@ -88,6 +88,11 @@ class Caused:
         return pricing.divided(sum(self.usd_ms[WASTED], ZERO))
 
     @property
+    def headline_usd_ms(self) -> Decimal:
+        """What of it a headline counts as wasted, in dollars x milliseconds, exactly."""
+        return sum((_wasted(self.usd_ms, tier) for tier in totals.HEADLINE_TIERS), ZERO)
+
+    @property
     def held_usd(self) -> Decimal:
         """All of the affected time, wasted or not."""
         return pricing.divided(self.usd_ms[HELD])

@@ -28,7 +28,10 @@ def measured(watch: Watch) -> Measured:
     return replace(
         seen,
         spans={name: spans for name, spans in seen.spans.items() if name not in shared},
-        ends={name: End(watch.end_ms, SHARED) for name in watch.firing if name in shared},
+        ends={
+            **seen.ends,
+            **{name: End(watch.end_ms, SHARED) for name in watch.firing if name in shared},
+        },
     )
 
 
@@ -85,7 +88,8 @@ CONDITION = Condition(
     name="waste_of_person",
     label="Waste of a person",
     sentence=(
-        "Fires when a person's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+        "Fires when a person's jobs have wasted ${threshold} an hour or more for {minutes} minutes,"
+        " what is agreed as not waste apart."
     ),
     kind="person",
     unit="dollars an hour",

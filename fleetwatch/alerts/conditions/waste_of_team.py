@@ -42,7 +42,8 @@ CONDITION = Condition(
     name="waste_of_team",
     label="Waste of a team",
     sentence=(
-        "Fires when a team's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+        "Fires when a team's jobs have wasted ${threshold} an hour or more for {minutes} minutes,"
+        " what is agreed as not waste apart."
     ),
     kind="team",
     unit="dollars an hour",

@@ -1,4 +1,7 @@
-"""Dollars that somebody wastes hour by hour: what conditions of people and teams measure."""
+"""Dollars that somebody wastes hour by hour: what conditions of people and teams measure.
+
+What people agreed as not waste counts for none of them.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +12,15 @@ from math import ceil
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.breach import Breach, Highest, Line, Settings, Watch
-from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
+from fleetwatch.alerts.episodes import End, Episode, Firing, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.alerts.models import Silence
-from fleetwatch.diagnosis.findings.agreed_waste import agreed_within
+from fleetwatch.diagnosis.findings.agreed_waste import (
+    ByHour,
+    agreed_hours,
+    agreed_within,
+    explained_hours,
+)
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as figures
@@ -36,11 +44,16 @@ from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
 LESS = "less is wasted"
+LESS_APART = "less is wasted, what is agreed as not waste apart"
+AGREED = "what it was about is agreed as not waste: the rest is less than the rule asks for"
 NOBODY = (figures.UNALLOCATED, figures.NOBODY, figures.UNMAPPED)
 STATES = ("idle", "stalled")
 WASTE = Scope(states=(*STATES, "unobserved"))
 HELD_BY = ("scheduler", "cluster", "team")
 FEW = 8  # periods; of more one look at their hours costs less than a look at each
+# an hour is diagnosed minutes after it is posted; what is not after so long counts as waste
+DIAGNOSED_MS = 2 * HOUR_MS
+NOT_EXPLAINED_USD_MS = HOUR_MS // 100  # a cent: what less is not explained is a rounding
 
 # what a user or team has of an interval; None = nothing
 OfSubject = Callable[[str, Interval], Totals | None]
@@ -48,8 +61,8 @@ OfSubject = Callable[[str, Interval], Totals | None]
 
 @dataclass(frozen=True, slots=True)
 class Waster:
-    """Who wasted how much in an episode, by name, and what of that people agreed as not waste;
-    `labels` are what scopes and routes match.
+    """Who wasted how much in an episode, by name, and what of that people agreed as not waste: it
+    counts for nothing. `labels` are what scopes and routes match.
     """
 
     name: str
@@ -64,6 +77,11 @@ class Waster:
         return pricing.usd(min(self.agreed_usd, self.totals.wasted_usd))
 
     @property
+    def counted(self) -> Decimal:
+        """What is left of it: what the rule is about."""
+        return pricing.usd(self.totals.wasted_usd) - self.agreed
+
+    @property
     def facts(self) -> dict[str, str]:
         """What the breach says of that beside its words."""
         return {"agreed_usd": str(self.agreed)} if self.agreed else {}
@@ -76,7 +94,8 @@ class Waster:
             for state in STATES
         )
         wasted = wording.usd(pricing.usd(self.totals.wasted_usd))
-        agreed = ("Agreed as not waste", f"{wording.usd(self.agreed)} of the {wasted}")
+        left_out = f"{wording.usd(self.agreed)} of the {wasted}, not counted"
+        agreed = ("Agreed as not waste", left_out)
         return (*by_state, *((agreed,) if self.agreed else ()))
 
 
@@ -115,19 +134,94 @@ class HourlyWaste:
         return summed(chain.from_iterable(within)) if within else None
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What of each hour's waste counts; `waits_from` is the number of the first hour whose waste
+    may wait for diagnosis (None: nobody agreed to anything).
+    """
+
+    waste: HourlyWaste
+    agreed: ByHour
+    explained: ByHour
+    waits_from: int | None
+
+    def of(self, key: str, start_ms: int) -> Waste | None:
+        """Of the hour that begins then, in dollars x milliseconds: what is agreed is none, and what
+        waits for diagnosis may be none; None of who has no such time in it.
+        """
+        hour = self._number(start_ms)
+        cells = self.waste.cells.get(key, {}).get(hour)
+        if not cells:
+            return None
+        whole = waste_of(cells)
+        agreed = self.agreed.get(key, {}).get(hour, ZERO)
+        waiting = self._waiting(key, hour, whole.wasted_usd_ms)
+        wasted = max(ZERO, whole.wasted_usd_ms - agreed - waiting)
+        return whole._replace(wasted_usd_ms=wasted, unseen_usd_ms=whole.unseen_usd_ms + waiting)
+
+    def is_agreed(self, key: str, start_ms: int) -> bool:
+        """Whether something of that hour is agreed as not waste."""
+        return bool(self.agreed.get(key, {}).get(self._number(start_ms)))
+
+    def _waiting(self, key: str, hour: int, wasted_usd_ms: Decimal) -> Decimal:
+        if self.waits_from is None or hour < self.waits_from:
+            return ZERO
+        waiting = wasted_usd_ms - self.explained.get(key, {}).get(hour, ZERO)
+        return waiting if waiting >= NOT_EXPLAINED_USD_MS else ZERO
+
+    def _number(self, start_ms: int) -> int:
+        return (start_ms - self.waste.start_ms) // HOUR_MS
+
+
 def measured(watch: Watch, group_by: str) -> Measured:
-    """By user or team how each whole hour stood to the rule. Where what nobody saw, or has no rate,
-    could make the difference, nobody knows.
+    """By user or team how each whole hour stood to the rule. Where what nobody saw, has no rate, or
+    waits for diagnosis could make the difference, nobody knows.
     """
     interval = hours_of(watch.start_ms, watch.end_ms, now_ms=watch.end_ms)
     if interval is None:
         return Measured({}, cleared=LESS)
-    waste = hourly_waste(interval, group_by)
+    counted = _counted(interval, group_by, watch)
     posted = posted_hours(interval)
     limits = Limits.of(watch.settings)
-    subjects = (waste.cells.keys() | watch.firing.keys()) - {*NOBODY}
-    spans = {name: _spans(waste, name, posted, limits) for name in subjects}
-    return Measured(spans, cleared=LESS)
+    subjects = (counted.waste.cells.keys() | watch.firing.keys()) - {*NOBODY}
+    spans = {name: _spans(counted, name, posted, limits) for name in subjects}
+    ends = {
+        name: End(firing.until_ms, AGREED)
+        for name, firing in watch.firing.items()
+        if _is_agreed_since(counted, name, firing, spans.get(name, ()))
+    }
+    return Measured(
+        spans | dict.fromkeys(ends, ()),
+        ends=ends,
+        cleared=LESS_APART if counted.agreed else LESS,
+    )
+
+
+def _counted(interval: Interval, group_by: str, watch: Watch) -> Counted:
+    """Agreements are looked for where there are any."""
+    waste = hourly_waste(interval, group_by)
+    now = from_ms(watch.end_ms)
+    if not _is_any_agreed(now):
+        return Counted(waste, {}, {}, None)
+    agreed = agreed_hours(interval, group_by, now=now)
+    waits_ms = max(interval.start_ms, floor_hour_ms(watch.end_ms - DIAGNOSED_MS))
+    if waits_ms >= interval.end_ms:
+        return Counted(waste, agreed, {}, None)
+    first = (waits_ms - interval.start_ms) // HOUR_MS
+    newest = explained_hours(Interval(from_ms(waits_ms), interval.end), group_by)
+    explained = {
+        key: {first + hour: usd_ms for hour, usd_ms in hours.items()}
+        for key, hours in newest.items()
+    }
+    return Counted(waste, agreed, explained, first)
+
+
+def _is_agreed_since(counted: Counted, name: str, firing: Firing, spans: Sequence[Span]) -> bool:
+    """Whether people agreed since to what the last hour of its breach was, so that it is none."""
+    last_ms = floor_hour_ms(firing.until_ms - 1)
+    since = [span.level for span in spans if span.end_ms > last_ms]
+    is_clear = bool(since) and all(level == Level.CLEAR for level in since)
+    return is_clear and counted.is_agreed(name, last_ms)
 
 
 @read_once
@@ -146,13 +240,12 @@ def hours_of(start_ms: int, end_ms: int, *, now_ms: int) -> Interval | None:
     return Interval(from_ms(start_ms), from_ms(end_ms)) if start_ms < end_ms else None
 
 
-def _spans(waste: HourlyWaste, key: str, posted: Sequence[datetime], limits: Limits) -> list[Span]:
+def _spans(counted: Counted, key: str, posted: Sequence[datetime], limits: Limits) -> list[Span]:
     """Of the hours that the ledger has."""
-    hours = waste.cells.get(key, {})
     spans: list[Span] = []
     for start_ms in map(to_ms, posted):
-        cells = hours.get((start_ms - waste.start_ms) // HOUR_MS)
-        level = _level(waste_of(cells), limits) if cells else Level.CLEAR
+        waste = counted.of(key, start_ms)
+        level = Level.CLEAR if waste is None else _level(waste, limits)
         if level is not None:
             extend(spans, Span(start_ms, start_ms + HOUR_MS, level))
     return spans
@@ -175,32 +268,27 @@ def highest(watch: Watch, group_by: str) -> list[Highest]:
     interval = hours_of(watch.start_ms, watch.end_ms, now_ms=watch.end_ms)
     if interval is None:
         return []
-    waste = hourly_waste(interval, group_by)
+    counted = _counted(interval, group_by, watch)
     posted = [to_ms(start) for start in posted_hours(interval)]
     asked = max(1, ceil(watch.settings.minutes * MINUTE_MS / HOUR_MS))
-    subjects = waste.cells.keys() - {*NOBODY}
-    rows = [_highest(waste, name, posted, asked) for name in sorted(subjects)]
+    subjects = counted.waste.cells.keys() - {*NOBODY}
+    rows = [_highest(counted, name, posted, asked) for name in sorted(subjects)]
     return sorted((row for row in rows if row.value > 0), key=lambda row: -row.value)
 
 
-def _highest(waste: HourlyWaste, key: str, posted: Sequence[int], asked: int) -> Highest:
+def _highest(counted: Counted, key: str, posted: Sequence[int], asked: int) -> Highest:
     """Of the times on end of so many hours the one whose least hour wasted most."""
-    wasted = [_wasted_usd_ms(waste, key, start_ms) for start_ms in posted]
+    hours = [counted.of(key, start_ms) for start_ms in posted]
+    wasted = [hour.wasted_usd_ms if hour else ZERO for hour in hours]
     on_end = (
         (min(wasted[place : place + asked]), -start_ms)
         for place, start_ms in enumerate(posted[: len(posted) - asked + 1])
         if posted[place + asked - 1] - start_ms == (asked - 1) * HOUR_MS
     )
-    best = max(on_end, default=(ZERO, -waste.start_ms))
+    best = max(on_end, default=(ZERO, -counted.waste.start_ms))
     since_ms = -best[1]  # the earliest, of several that are as high
     episode = Episode(key, since_ms, since_ms + asked * HOUR_MS, None)
     return Highest(episode, float(best[0] / HOUR_MS))
-
-
-def _wasted_usd_ms(waste: HourlyWaste, key: str, start_ms: int) -> Decimal:
-    """Of the hour, in dollars × milliseconds."""
-    hours = waste.cells.get(key, {})
-    return waste_of(hours.get((start_ms - waste.start_ms) // HOUR_MS, ())).wasted_usd_ms
 
 
 def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Totals | None]:
@@ -222,9 +310,7 @@ def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[
 
 
 def agreed_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Decimal]:
-    """What of the waste of each in its episode people agreed as not waste: the ledger, and so the
-    rule, counts it on.
-    """
+    """What of the waste of each in its episode people agreed as not waste."""
     now = from_ms(watch.end_ms)
     hours = [hours_of(each.since_ms, each.until_ms, now_ms=watch.end_ms) for each in episodes]
     asked = [
@@ -267,7 +353,7 @@ def _from_each(several: Collection[Interval], group_by: str) -> OfSubject:
 
 def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Breach:
     """What is told of it."""
-    usd = pricing.usd(waster.totals.wasted_usd)
+    usd = waster.counted
     hours = Decimal(max(episode.until_ms - episode.since_ms, HOUR_MS)) / HOUR_MS
     rate = pricing.usd(usd / hours)
     limit = f"{wording.usd(Decimal(repr(watch.settings.threshold)))}/h"

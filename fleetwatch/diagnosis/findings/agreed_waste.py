@@ -1,21 +1,27 @@
 """What of the waste of groups people agreed is none, within hours of many."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
 
-from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis import cause_columns, selectors
 from fleetwatch.diagnosis.cause_columns import Lines
+from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.findings.inbox import AGREED, agreed_by, as_they_stand
+from fleetwatch.figures import engine, pricing
 from fleetwatch.figures.group_names import lines_of
-from fleetwatch.figures.packed_spans import Bools
+from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 FEW = 4  # intervals; of more one look at their hours costs less than a look at each
 Part = tuple[str, Interval]  # a group's key, and whole hours
+# by a group's key and the number of an hour: dollars x milliseconds
+ByHour = Mapping[str, Mapping[int, Decimal]]
 
 
 def agreed_within(parts: Sequence[Part], group_by: str, *, now: datetime) -> list[Decimal]:
@@ -29,32 +35,52 @@ def agreed_within(parts: Sequence[Part], group_by: str, *, now: datetime) -> lis
     return [agreed[interval].get(key, ZERO) for key, interval in parts]
 
 
+def agreed_hours(interval: Interval, group_by: str, *, now: datetime) -> ByHour:
+    """The same of each group's whole hours, numbered from the interval's start on."""
+    every = selectors.findings(interval, now=now, by=(group_by,), step="hour")
+    return _by_hour(as_they_stand(every, now).of_status(*AGREED).lines, group_by)
+
+
+def explained_hours(interval: Interval, group_by: str) -> ByHour:
+    """What of the waste of each group's whole hours diagnosis has said the cause of: of what waits
+    for it nobody knows yet whether people agreed to that.
+    """
+    spans = engine.read(CauseTime(), interval, by=(group_by,), step="hour")
+    return _by_hour(cause_columns.lines(spans, by_job=False), group_by)
+
+
 def _by_hours(parts: Sequence[Part], group_by: str, now: datetime) -> list[Decimal]:
     whole = _hull([interval for _, interval in parts])
-    every = selectors.findings(whole, now=now, by=(group_by,), step="hour")
-    lines = as_they_stand(every, now).of_status(*AGREED).lines
-    of_group = _spans_by_key(lines, group_by)
-    hours = lines.spans.by["step"]
-    start_ms = whole.start_ms + hours.ids[hours.at] * HOUR_MS
-    within = ((start_ms >= each.start_ms) & (start_ms < each.end_ms) for _, each in parts)
-    chosen = (
-        of_group.get(key, False) & hours_of
-        for (key, _), hours_of in zip(parts, within, strict=True)
-    )
-    return [_wasted_usd(lines, each) for each in chosen]
+    hours = agreed_hours(whole, group_by, now=now)
+    return [
+        pricing.divided(_within(hours.get(key, {}), each, whole.start_ms)) for key, each in parts
+    ]
 
 
 def _hull(several: Sequence[Interval]) -> Interval:
     return Interval(min(each.start for each in several), max(each.end for each in several))
 
 
-def _wasted_usd(lines: Lines, chosen: Bools) -> Decimal:
-    return lines.of_spans(chosen).whole().totals.wasted_usd if chosen.any() else ZERO
+def _within(hours: Mapping[int, Decimal], interval: Interval, start_ms: int) -> Decimal:
+    first = (interval.start_ms - start_ms) // HOUR_MS
+    last = (interval.end_ms - start_ms) // HOUR_MS
+    return sum((usd for hour, usd in hours.items() if first <= hour < last), ZERO)
 
 
-def _spans_by_key(lines: Lines, group_by: str) -> dict[str, Bools]:
-    """By each group's key which of the spans are its own."""
-    keys = lines.spans.by[group_by]
-    named = lines_of(group_by, keys, keys.ids.tolist())
-    places = {named[pk][0]: place for place, pk in enumerate(keys.ids.tolist())}
-    return {key: np.equal(keys.at, place) for key, place in places.items()}
+def _by_hour(lines: Lines, group_by: str) -> ByHour:
+    """What of the lines counts as wasted, all causes together."""
+    if not len(lines):
+        return {}
+    groups = lines.spans.by[group_by]
+    hours = lines.spans.by["step"]
+    pairs, line = numbered(groups.at * len(hours.ids) + hours.at)
+    none = np.zeros_like(pairs)
+    caused = replace(lines, job=none, cause=none, line=line).caused()
+    places, hour = np.divmod(pairs, len(hours.ids))
+    named = lines_of(group_by, groups, groups.ids[np.unique(places)].tolist())
+    result: dict[str, dict[int, Decimal]] = defaultdict(dict)
+    for pk, number, each in zip(
+        groups.ids[places].tolist(), hours.ids[hour].tolist(), caused, strict=True
+    ):
+        result[named[pk][0]][number] = each.headline_usd_ms
+    return result
