@@ -8,7 +8,7 @@ from datetime import datetime
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.conditions import budget_forecast, budget_spent
-from fleetwatch.alerts.matchers import matched, stored
+from fleetwatch.alerts.matchers import Labels, matched, stored
 from fleetwatch.alerts.measuring.budget_months import subject_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
 from fleetwatch.alerts.messaging.routing import Matter, rungs
@@ -55,7 +55,7 @@ class BudgetAlert:
 def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     """The rules that are on and watch the team's budget, or the fleet's: the lowest share first."""
     rules = Rule.objects.filter(condition__in=REACHED, is_enabled=True)
-    labels = {} if team is None else {"team": (team.slug,)}
+    labels = _labels(team.slug if team else WHOLE_FLEET)
     watching = [
         rule
         for rule in rules.prefetch_related("channels").order_by("threshold", "name")
@@ -66,6 +66,26 @@ def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     book = read_address_book([])
     going_on = _going_on(watching, team)
     return [_alert(rule, team, book, going_on.get(rule.pk)) for rule in watching]
+
+
+def unheard(keys: Collection[str]) -> dict[str, Rule]:
+    """By its key each of these budgets that nobody hears of once it is spent, with the rule to set
+    for that: none that is on watches it.
+    """
+    if not keys:
+        return {}
+    named = Rule.objects.filter(condition=budget_spent.CONDITION.name)
+    rules = list(named.order_by("-is_shipped", "pk"))
+    scopes = [stored(rule.matchers) for rule in rules if rule.is_enabled]
+    return {
+        key: rules[0]
+        for key in keys
+        if rules and not any(matched(scope, _labels(key)) for scope in scopes)
+    }
+
+
+def _labels(key: str) -> Labels:
+    return {} if key == WHOLE_FLEET else {"team": (key,)}
 
 
 def _alert(

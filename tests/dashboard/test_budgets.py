@@ -421,6 +421,32 @@ def test_a_rule_that_does_not_watch_the_team_is_not_said_to_alert_anybody(viewer
     assert "Nobody: no rule that is on watches it." in shown(viewer.get("/budgets/teams/nlp"))
 
 
+@pytest.mark.usefixtures("_frozen")
+@pytest.mark.parametrize(
+    ("role", "link"), [("admin", True), ("finance", False), ("engineer", False)]
+)
+def test_a_spent_budget_that_no_rule_watches_says_that_nobody_hears_of_it(client, team, role, link):
+    set_budget(team, NOW.date().replace(day=1), Decimal(900), repeats=True, now=NOW, by="ann")
+    Rule.objects.filter(condition="budget_spent").update(is_enabled=False)
+    rule = Rule.objects.get(condition="budget_spent")
+    client.force_login(factories.user(role=role, username=role))
+    says = "nobody hears of it: the rule Budget spent is off"
+
+    both = [client.get(address) for address in ("/budgets", "/budgets/teams/nlp")]
+
+    assert [shown(page).count(says) for page in both] == [1, 2]
+    leads = [f'href="/alerts/rules/{rule.pk}"' in page.content.decode() for page in both]
+    assert leads == [link, link]
+
+
+@pytest.mark.parametrize(("usd", "is_on"), [(900, True), (2000, False)])
+def test_a_budget_that_is_watched_or_kept_says_nothing_of_who_hears_of_it(viewer, team, usd, is_on):
+    set_budget(team, NOW.date().replace(day=1), Decimal(usd), repeats=True, now=NOW, by="ann")
+    Rule.objects.filter(condition="budget_spent").update(is_enabled=is_on)
+
+    assert "nobody hears of it" not in shown(viewer.get("/budgets"))
+
+
 def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
     Entry.objects.filter(start__lt=MIDNIGHT - timedelta(days=9)).delete()
     set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")

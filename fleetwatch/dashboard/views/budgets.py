@@ -24,7 +24,7 @@ from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError, Limit
 from fleetwatch.budgets.full_month import FullMonth, full_month
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, Month, MonthLines
-from fleetwatch.dashboard.budget_alerts import budget_alerts
+from fleetwatch.dashboard.budget_alerts import budget_alerts, unheard
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.forecast_apart import forecast_apart
@@ -115,6 +115,7 @@ def _team_page(period: Period, team: Team | None) -> Context:
         "line": line,
         "team": team,
         "alerts": alerts,
+        "unheard": unheard([slug] if line.limit else []).get(slug),
         "passed": passed(line, month, alerts),
         "full_month": _full_month(line, month),
         "closest": selectors.closest_trial(line, period.now),
@@ -188,6 +189,7 @@ def _of_lines(seen: MonthLines) -> Context:
         "lines": list(map(_with_bar, seen.lines)),
         "fleet": fleet,
         "has_budgets": any(line.limit for line in seen.lines),
+        "unheard": unheard([line.key for line in seen.lines if _is_spent(line)]),
         "unallocated": seen.unallocated and _with_bar(seen.unallocated),
         "lines_expected_usd": forecast_apart(seen),
         **_for_no_team(fleet, {line.key: line.limit for line in seen.lines if line.limit}),
@@ -195,6 +197,10 @@ def _of_lines(seen: MonthLines) -> Context:
         "without_forecast": _without_forecast(seen),
         "run_rate": selectors.any_run_rate(seen.lines),
     }
+
+
+def _is_spent(line: BudgetLine) -> bool:
+    return line.share is not None and line.share > 1
 
 
 def _for_no_team(fleet: BudgetLine, every: Mapping[str, Limit]) -> Context:
