@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 
-from fleetwatch.alerts.breach import OF_TEAMS, Breach, Condition, Settings, Watch, Weight
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.alerts.matchers import Matcher, matched
@@ -45,9 +45,9 @@ class Trial:
         return self.episode.lasted_ms
 
     @property
-    def of_team(self) -> str:
-        """Whose it is, of what is a team's; "" of all else."""
-        return self.breach.name if self.breach.kind in OF_TEAMS else ""
+    def goes_on(self) -> bool:
+        """Whether nobody saw it end within the period."""
+        return self.episode.ended_ms is None
 
 
 @dataclass(frozen=True, slots=True)

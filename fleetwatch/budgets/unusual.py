@@ -112,10 +112,7 @@ def days_known(now: datetime, *, kind: str = "fleet", key: str = "") -> int:
     first = spent.aggregate(first=Min("start"))["first"]
     if first is None:
         return 0
-    home = zone()
-    today = boundaries.midnight(now, home)
-    days: int = (today.astimezone(home).date() - first.astimezone(home).date()).days
-    return days
+    return boundaries.days_since(first, zone(), now=now)
 
 
 def anomalies_of(

@@ -16,6 +16,14 @@ def midnight(moment: datetime, zone: ZoneInfo, *, days: int = 0) -> datetime:
     return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)
 
 
+def days_since(moment: datetime, zone: ZoneInfo, *, now: datetime) -> int:
+    """How many of the zone's days began since the one that holds the moment: today's is not over,
+    and counts for none.
+    """
+    days: int = (now.astimezone(zone).date() - moment.astimezone(zone).date()).days
+    return days
+
+
 def is_cut(moment: datetime, zone: ZoneInfo) -> bool:
     return moment in (floor_hour(moment), midnight(moment, zone))
 

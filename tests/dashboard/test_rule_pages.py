@@ -1,5 +1,6 @@
 """Rules on their pages: what each does, tried on history before it is saved, copied, removed."""
 
+import re
 from datetime import timedelta
 
 import msgspec
@@ -13,7 +14,8 @@ from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.budgets.models import Budget, SpendDay
-from fleetwatch.ledger.models import HourRuns
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.models import Entry, HourRuns
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel
 from tests import stored_runs
@@ -246,6 +248,67 @@ class TestBackTest:
         assert '<input type="hidden" name="csrfmiddlewaretoken"' not in form
 
 
+class TestBackTestOfWaste:
+    """NLP's GPU is idle at $2 an hour: five hours ago for two hours, and since two hours ago."""
+
+    @pytest.fixture
+    def waste_rule(self, db) -> Rule:
+        rule = Rule.objects.get(condition="waste_of_team")
+        Rule.objects.filter(pk=rule.pk).update(threshold=2, minutes=60)
+        factories.rate("2.00")
+        gpu = factories.gpu(factories.node())
+        job = factories.job()
+        idle = {5: "idle", 4: "idle", 3: "useful", 2: "idle", 1: "idle"}
+        Entry.objects.bulk_create(
+            factories.entry(gpu, hours_ago=ago, state=state, held_by=job)
+            for ago, state in idle.items()
+        )
+        return rule
+
+    def test_what_goes_on_says_so_and_what_is_over_does_not(self, admin, waste_rule):
+        """The last hour is not counted yet."""
+        page = text(admin.get(f"{watch(waste_rule)}?days=7"))
+        lasted = re.findall(r'data-label="For"> (.*?) </td>', page)
+
+        assert lasted == ["1 h, goes on", "2 h"]
+
+    def test_columns_that_would_tell_nothing_are_left_out(self, admin, waste_rule):
+        bare = text(admin.get(f"{watch(waste_rule)}?days=7"))
+        incident(
+            "nlp",
+            rule=waste_rule,
+            opened_at=NOW - timedelta(hours=4),
+            resolved_at=NOW - timedelta(hours=3),
+            verdict="confirmed",
+            since_ms=to_ms(NOW - timedelta(hours=5)),
+            until_ms=to_ms(NOW - timedelta(hours=3)),
+        )
+        answered = text(admin.get(f"{watch(waste_rule)}?days=7"))
+
+        assert ('"Owner"' in bare, '"People said"' in bare) == (False, False)
+        assert ('"Owner"' in answered, '"People said"' in answered) == (False, True)
+
+    def test_its_days_with_history_are_those_that_budgets_say(self, admin, waste_rule):
+        """It began on the 6th at 06:00, 14 days and 6 hours ago."""
+        begun = NOW - timedelta(days=14, hours=6)
+        GPU.objects.update(first_ms=to_ms(begun))
+        SpendDay.objects.create(
+            kind="fleet",
+            key="",
+            start=begun.replace(hour=0),
+            usd=1,
+            wasted_usd=0,
+            hours=[1.0] * 24,
+            wasted_hours=[0.0] * 24,
+        )
+
+        rule_page = in_text(text(admin.get(f"{watch(waste_rule)}?days=30")))
+        budgets_page = in_text(text(admin.get("/budgets")))
+
+        assert "In the 14 days with history:" in rule_page
+        assert "14 are there" in budgets_page
+
+
 class TestForm:
     @pytest.mark.parametrize("condition", ["budget_spent", "budget_forecast"])
     def test_of_budgets_it_asks_nothing_of_telemetry_or_of_owners(self, admin, condition):
@@ -263,6 +326,11 @@ class TestForm:
 
         for words in ("Observed share", "Ignored at the start", "The owner, in person"):
             assert words in shown
+
+    def test_of_teams_it_asks_nothing_of_the_start_of_a_job(self, admin):
+        shown = text(admin.get(watch(Rule.objects.get(condition="waste_of_team"))))
+
+        assert ("Ignored at the start" in shown, "Observed share" in shown) == (False, True)
 
     def test_what_it_watches_is_saved_whole(self, admin, rule):
         admin.post(

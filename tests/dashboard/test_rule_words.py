@@ -60,16 +60,30 @@ class TestNothingWouldHaveOpened:
         assert answer.status_code == 200
         assert "$8.00" in text(answer)
 
-    def test_a_row_and_the_sum_say_what_of_their_dollars_is_agreed(self, admin):
-        """Of $8 somebody closed the finding that explains $2."""
-        told.cause(of=Job.objects.get(), on=GPU.objects.get(), start=told.NOW - 4 * HOUR)
+    def test_a_row_and_the_sum_say_what_beside_their_dollars_is_agreed(self, admin):
+        """Of $8 somebody closed the finding that explains $1, half of an hour."""
+        half = {"start": told.NOW - 4 * HOUR, "hours": 0.5}
+        told.cause(of=Job.objects.get(), on=GPU.objects.get(), **half)
         told.finding(Job.objects.get(), status="dismissed")
         rule = Rule.objects.get(condition="waste_of_team")
 
-        shown = in_text(text(admin.get(f"{watch(rule)}?days=30&threshold=2")))
+        shown = in_text(text(admin.get(f"{watch(rule)}?days=30&threshold=1")))
 
-        assert "1 incident, 1 team, $8.00 while open, of it $2.00 agreed as not waste" in shown
-        assert "$8.00 of it $2.00 agreed as not waste" in shown
+        assert "1 incident, 1 team, $7.00 while open, without $1.00 agreed as not waste" in shown
+        assert "$7.00 without $1.00 agreed as not waste" in shown
+
+    def test_what_is_agreed_as_not_waste_would_open_nothing(self, admin):
+        """Of each of four hours half of the $2 is agreed: of $1.50 an hour there is none."""
+        for hours_ago in (6, 5, 4, 3):
+            half = {"start": told.NOW - hours_ago * HOUR, "hours": 0.5}
+            told.cause(of=Job.objects.get(), on=GPU.objects.get(), **half)
+        told.finding(Job.objects.get(), status="dismissed")
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = in_text(text(admin.get(f"{watch(rule)}?days=30&threshold=1.5")))
+
+        assert "No incident would have opened" in shown
+        assert "Highest for 2 h: $1.00 /h (nlp, from" in shown
 
 
 def test_the_form_offers_the_owner_of_those_rules_alone_whose_list_names_one(admin):

@@ -140,16 +140,15 @@ def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
         "coverage": (
             "Observed share of that time, %",
             "with less, telemetry is missing and nothing fires",
-        ),
-        "grace_minutes": (
-            "Ignored at the start",
-            "of a job, or of what else it watches; 0: nothing is ignored",
-        ),
+        )
     }
+    # of nothing else it is known when it began
+    grace = {"grace_minutes": ("Ignored at the start", "of a job; 0: nothing is ignored")}
     return (
         (threshold if watched.unit else {})
         | (clear if watched.clears else {})
         | {"minutes": ("For at least", "how long it has to last, like 30 min or 2 h")}
         | ({} if watched.is_of_budgets else observed)
+        | (grace if watched.kind == "job" else {})
         | {"clear_minutes": ("Resolves after", "how long it has to be over; 0: at once")}
     )

@@ -1,6 +1,5 @@
 """Rules: what each does, how it is set, and what it would have opened in the last days."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
+from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import back_test_runs, matchers, tried_rules
 from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
 from fleetwatch.alerts.breach import Condition, Settings
@@ -56,6 +56,7 @@ from fleetwatch.dashboard.long_tests import (
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.dashboard.words import INCIDENT_STATES
+from fleetwatch.figures import boundaries
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -297,12 +298,12 @@ def _own(rule: Rule, terms: RuleTerms) -> RuleTerms | None:
 
 
 def _history(rule: Rule, interval: Interval) -> Context:
-    """How many of the tried days have any history, None: all of them; and since when the rule
-    itself watches.
+    """How many of the tried days have any history, None: all of them, 0: today alone; and since
+    when the rule itself watches.
     """
     begun_ms = GPU.objects.aggregate(Min("first_ms"))["first_ms__min"]
     begins = interval.end if begun_ms is None else max(from_ms(begun_ms), interval.start)
-    days = math.ceil((interval.end - begins) / timedelta(days=1))
+    days = boundaries.days_since(begins, organisation_zone(), now=interval.end)
     return {
         "days_with_history": days if begins > interval.start else None,
         "history_from": begins,
@@ -324,8 +325,11 @@ def _drawn(tried: BackTest, since: datetime, period: Period) -> Context:
 
 def _trials(tried: BackTest, days: str) -> Context:
     listed = tried.trials[:MAX_TRIALS]
+    watched = tried.trials.watched
     return {
         "listed_count": len(listed),
+        "names_owners": any(each.breach.owner for each in listed) and not watched.is_of_teams,
+        "tells_verdicts": any(each.verdict for each in listed),
         "tried": tried,
         "tried_over": PERIODS[days],
         "trials": listed[:SHOWN_TRIALS],
