@@ -14,7 +14,8 @@ from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.findings.inbox import AGREED, agreed_by, as_they_stand
 from fleetwatch.figures import engine, pricing
 from fleetwatch.figures.group_names import lines_of
-from fleetwatch.figures.packed_spans import numbered
+from fleetwatch.figures.packed_spans import Ints, numbered
+from fleetwatch.figures.priced_columns import Keys
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
@@ -74,13 +75,25 @@ def _by_hour(lines: Lines, group_by: str) -> ByHour:
     groups = lines.spans.by[group_by]
     hours = lines.spans.by["step"]
     pairs, line = numbered(groups.at * len(hours.ids) + hours.at)
-    none = np.zeros_like(pairs)
-    caused = replace(lines, job=none, cause=none, line=line).caused()
     places, hour = np.divmod(pairs, len(hours.ids))
-    named = lines_of(group_by, groups, groups.ids[np.unique(places)].tolist())
+    names = _names(group_by, groups, places)
     result: dict[str, dict[int, Decimal]] = defaultdict(dict)
-    for pk, number, each in zip(
-        groups.ids[places].tolist(), hours.ids[hour].tolist(), caused, strict=True
+    for name, number, usd_ms in zip(
+        names, hours.ids[hour].tolist(), _headlines(lines, line), strict=True
     ):
-        result[named[pk][0]][number] = each.headline_usd_ms
+        result[name][number] = usd_ms
     return result
+
+
+def _headlines(lines: Lines, line: Ints) -> list[Decimal]:
+    """Of the spans by line, numbered from 0 on, in dollars x milliseconds."""
+    none = np.zeros(int(line.max()) + 1, dtype=np.int64)
+    together = replace(lines, job=none, cause=none, line=line)
+    return [each.headline_usd_ms for each in together.caused()]
+
+
+def _names(group_by: str, groups: Keys, places: Ints) -> list[str]:
+    """Of each place among the groups its key."""
+    ids = groups.ids[places].tolist()
+    named = lines_of(group_by, groups, sorted(set(ids)))
+    return [named[pk][0] for pk in ids]
