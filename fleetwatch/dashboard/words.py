@@ -2,10 +2,15 @@
 events.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+
+from fleetwatch.diagnosis.cause_totals import Caused
+from fleetwatch.diagnosis.findings.inbox import AGREED
+from fleetwatch.figures.totals import HEADLINE_TIERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +257,25 @@ INCIDENT_STATES = {
 
 def finding_stands(status: str) -> str:
     """How a finding stands, or what was done about it, within a line: by the one word for each."""
-    return "agreed as not waste" if status == "dismissed" else status
+    return "agreed as not waste" if status in AGREED else status
+
+
+def decided_parts(parts: Iterable[tuple[str, int]], runs: int) -> list[tuple[str, int]]:
+    """Of a pattern's findings that stand unlike, how many stand how, each word once; none where one
+    word is for all of its runs.
+    """
+    counts: Counter[str] = Counter()
+    for status, count in parts:
+        counts[finding_stands(status)] += count
+    return [] if runs in counts.values() else list(counts.items())
+
+
+def waste_in_words(caused: Caused) -> str:
+    """What the dollars are that a finding took: potential stands apart from what was wasted."""
+    if not caused.tier_ms["potential"]:
+        return "wasted"
+    is_wasted = any(caused.tier_ms[tier] for tier in HEADLINE_TIERS)
+    return "wasted and potential" if is_wasted else "potential, no waste"
 
 
 def incident_state(name: str) -> str:

@@ -95,6 +95,7 @@ for text_of in (
     words.incident_state,
     muted_in_words,
     words.finding_stands,
+    words.waste_in_words,
     words.place_name,
     words.process_trouble,
     words.did,
@@ -106,6 +107,7 @@ for text_of in (
 ):
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)
+register.filter("in_words_of", words.decided_parts)
 
 _NUMBER = '<span title="{}">{}</span>'
 _LONG_NUMBER = '<span class="long" title="{}">{}</span>'  # smaller in a card of figures
@@ -357,6 +359,12 @@ def share_of(part: Decimal | float | None, whole: Decimal | float | None) -> Dec
     if part is None or not whole:
         return None
     return Decimal(part) / Decimal(whole)
+
+
+@register.filter
+def agreed_apart(wasted_usd: Decimal, agreed_usd: Decimal) -> dict[str, Decimal]:
+    """Of what was wasted what people agreed is no waste, and what is left."""
+    return {"agreed": agreed_usd, "left": max(wasted_usd - agreed_usd, Decimal(0))}
 
 
 @register.filter

@@ -368,6 +368,7 @@ def _fixed(names: Sequence[Identity], period: Period) -> Context:
     effects = fixes.own(fixes.top_fixes(quarter), names)
     return {
         "realised": fixes.realised(effects),
+        "is_realised": fixes.are_measured(effects),
         "regressed": sum(each.fix.outcome == Outcome.REGRESSED for each in effects),
         "quarter": words.quarter(quarter.start),
         "fixes": [(each, title(each.fix.cause)) for each in effects[:MAX_FIXES]],

@@ -29,6 +29,7 @@ NARROWS = (*OF_FIXES, *OF_SERIES)  # what of a page's filters is known of fixes
 NOT_NARROWED: Mapping[str, str] = {}
 SERIES_PLACE = ("scheduler", "cluster")
 SERIES = (*SERIES_PLACE, "user", "name")
+_NO_GAIN = (Outcome.UNPROVEN, Outcome.REGRESSED)  # of which a saving of nothing is known
 _RATES = read_statement("diagnosis/sql/rates_of_fixes.sql")
 
 
@@ -203,6 +204,13 @@ def realised(several: Sequence[Realised]) -> Saving:
             key=lambda saving: saving.low_ms + saving.high_ms,
         )
     return together(largest.values())
+
+
+def are_measured(several: Iterable[Realised]) -> bool:
+    """Whether what any of them saved is known, be it nothing: of one that waits for runs, or that
+    improved utilisation alone, it is not.
+    """
+    return any(each.saving.high_ms or each.fix.outcome in _NO_GAIN for each in several)
 
 
 def _measured(fixes: QuerySet[Fix]) -> list[Realised]:
