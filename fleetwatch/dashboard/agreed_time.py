@@ -5,7 +5,7 @@ was unused as a figure. Pure.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fleetwatch.dashboard.agreements import EXEMPTED, Agreement
+from fleetwatch.dashboard.agreements import Agreement
 from fleetwatch.dashboard.numbers import percent
 from fleetwatch.figures.totals import HEADLINE_TIERS
 
@@ -21,16 +21,11 @@ class AgreedTime:
     is_potential: bool
 
     @property
-    def word(self) -> str:
-        """How it stands, in a word or two."""
-        return "Exempt" if self.agreement.what == EXEMPTED else "Agreed as not waste"
-
-    @property
     def headline(self) -> str:
-        """ "Exempt: GPUs unused 77 % of its time, not counted as waste"."""
+        """ "Agreed as not waste: GPUs unused 77 % of its time, not counted as waste"."""
         counted = "as waste" if self.is_potential else "in savings or alerts"
         of_time = f"{self.share}," if self.share else "its time is"
-        return f"{self.word}: {of_time} not counted {counted}"
+        return f"Agreed as not waste: {of_time} not counted {counted}"
 
 
 def agreed_time(
@@ -41,7 +36,7 @@ def agreed_time(
     whole_ms: int,
 ) -> AgreedTime | None:
     """None where nobody agreed to that. `states` and `tiers`: milliseconds of what is looked at, of
-    `whole_ms` that were observed.
+    `whole_ms` that the job held GPUs: what the shares of its states are of, too.
     """
     agreement = next((each for each in agreed if each.is_no_waste), None)
     if agreement is None:
@@ -54,7 +49,9 @@ def _share(states: Mapping[str, int], whole_ms: int) -> str:
     """Unused, or underused where that is more of it: "GPUs unused 77 % of its time"."""
     unused_ms = states["idle"] + states["stalled"]
     word, shown_ms = max(("unused", unused_ms), ("underused", states["underused"]), key=_size)
-    return f"GPUs {word} {percent(shown_ms / whole_ms)} of its time" if shown_ms else ""
+    if not shown_ms or not whole_ms:
+        return ""
+    return f"GPUs {word} {percent(shown_ms / whole_ms)} of its time"
 
 
 def _size(part: tuple[str, int]) -> int:

@@ -120,13 +120,20 @@ def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
     assert "$2.00 wasted , $2.00 of it agreed as not waste" in cell
 
 
-@pytest.mark.parametrize("address", ["/fleet?range=24h", "/nodes/n1", "/gpus/GPU-n1-1"])
-def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address):
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("/fleet?range=24h", "$2.00 of it agreed as not waste"),
+        ("/nodes/n1", "of it agreed as not waste: $2.00 ; not agreed: $0.00"),
+        ("/gpus/GPU-n1-1", "of it agreed as not waste: $2.00 ; not agreed: $0.00"),
+    ],
+)
+def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address, says):
     idle_as_agreed()
 
     page = in_text(tight(admin.get(address).content.decode()))
 
-    assert "$2.00 of it agreed as not waste" in page
+    assert says in page
     assert page.count("agreed as not waste") == 1  # and none of a row of its own
 
 

@@ -16,7 +16,7 @@ from tests.costs.factories import an_entry
 from tests.dashboard import factories, fleet
 from tests.dashboard.cells import cells_of
 from tests.diagnosis import told
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_frozen")]
 NOW = told.NOW
@@ -401,3 +401,14 @@ def test_wasted_gpu_hours_stand_beside_those_that_were_held(client):
 
     assert "75 % of its observed GPU time was wasted</h2>" in page
     assert "3.00 of its 4.00 GPU-hours" in " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def test_the_legend_says_what_each_share_is_of(client):
+    told.rate()
+    of = told.job(JOB)
+    for hours_ago, state in ((1, "useful"), (2, "idle")):
+        an_entry(told.gpu(), state, job=of, start=NOW - timedelta(hours=hours_ago))
+
+    page = in_text(tight(log_in(client).get(f"/jobs/{JOB}?from=now-2h&to=now").content.decode()))
+
+    assert "Idle 50 % $2.00 , 50 % of cost" in page

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from datetime import datetime
+from decimal import Decimal
 from typing import cast
 from urllib.parse import quote
 
@@ -60,13 +61,13 @@ from fleetwatch.diagnosis.findings import clock_losses, inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
 from fleetwatch.diagnosis.findings.fixes import came_back
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED, Explained
+from fleetwatch.diagnosis.findings.inbox import AGREED, RECOVERABLE, UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Scope
-from fleetwatch.figures.totals import Totals
+from fleetwatch.figures.totals import ZERO, Totals
 from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
@@ -136,6 +137,8 @@ def _with_agreements(request: HttpRequest, job: Job, now: datetime, context: Con
         "agreements": agreed,
         "behind": behind,
         "no_waste": None if advised else _no_waste(agreed, context["totals"]),
+        "agreed_usd": _agreed_usd(lines),
+        "agreed_until": _agreed_until(agreed),
         **_stops(context, behind),
     }
 
@@ -143,8 +146,19 @@ def _with_agreements(request: HttpRequest, job: Job, now: datetime, context: Con
 def _no_waste(agreed: Sequence[Agreement], totals: Totals) -> AgreedTime | None:
     """Of a job of which all was agreed."""
     return agreed_time(
-        agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=totals.observed_ms
+        agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=totals.capacity_ms
     )
+
+
+def _agreed_usd(lines: Iterable[Line]) -> Decimal:
+    """Dollars of what it wasted (certain and probable) by findings that people agreed on."""
+    return sum((line.caused.totals.wasted_usd for line in lines if line.status in AGREED), ZERO)
+
+
+def _agreed_until(agreed: Iterable[Agreement]) -> datetime | None:
+    """When that ends; None where that is no day, or several."""
+    ends = {each.until for each in agreed if each.is_no_waste}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _stops(context: Context, behind: str) -> Context:
