@@ -7,6 +7,7 @@ from cli.printed_reports import print_table, say, totals_line
 from cli.text_tables import Column
 
 HOUR_MS = 3_600_000
+AGREED = ("dismissed", "exempt")  # how findings stand that somebody agreed are no waste
 COLUMNS = (
     Column("STATE", is_text=True),
     Column("GPU-HOURS"),
@@ -50,7 +51,8 @@ def _print_finding(finding: Dict[str, Any]) -> None:
     """Why it wastes, by what that is seen, and what to do."""
     savings = finding["savings"]
     saved = units.money_range(savings["low_usd"], savings["high_usd"])
-    say("\n%s · %s · could save %s" % (finding["title"], finding["status"], saved), "bold")
+    stands = "agreed as not waste" if finding["status"] in AGREED else finding["status"]
+    say("\n%s · %s · could save %s" % (finding["title"], stands, saved), "bold")
     say(finding["sentence"])
     for number, step in enumerate(finding["steps"], start=1):
         say("%3d. %s" % (number, step["text"]))

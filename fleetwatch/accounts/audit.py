@@ -32,7 +32,7 @@ KINDS = {
     "channel": "Channels",
     "rule": "Rules",
     "incident": "Incidents",
-    "silence": "Silences and exemptions",
+    "silence": "Silences and what is agreed as not waste",
     "action": "Actions by themselves",
     "route": "Routes",
     "preference": "How people hear of things",

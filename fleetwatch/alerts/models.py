@@ -386,8 +386,8 @@ class Silence(models.Model):
 
     @property
     def kind_in_words(self) -> str:
-        """As pages call it; an accepted reason by what it does."""
-        if self.kind == self.Kind.JUSTIFICATION:
+        """As pages call it; what somebody said is no waste by the name of the decision."""
+        if self.kind in (self.Kind.EXEMPTION, self.Kind.JUSTIFICATION):
             return "agreed as not waste"
         return self.Kind(self.kind).label
 

@@ -171,5 +171,5 @@ def _approver(terms: SilenceTerms, by: User) -> User | None:
         return None
     approver = terms.approved_by or by
     if not may(approver, Right.FLEET):
-        raise RefusedFieldError("an operator approves of an exemption", field="approved_by")
+        raise RefusedFieldError("an operator approves of what is no waste", field="approved_by")
     return approver

@@ -257,7 +257,8 @@ class FindingDetail(Period, FindingRow):
 
 class FindingDecision(Schema):
     """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze,
-    `assignee` is a user name ("" = nobody). What is dismissed is agreed as not waste.
+    `assignee` is a user name ("" = nobody). What is dismissed is agreed as not waste; what is
+    exempt, too, until a day.
     """
 
     note: str = Field("", max_length=deciding.MAX_NOTE)

@@ -53,8 +53,9 @@ class SilencePage(Listed[SilenceRow]):
 
 
 class SilenceWanted(Schema):
-    """A silence, a maintenance window or an exemption (which an operator approves: without
-    `approved_by`, a user name, the one who asks); without `starts_at` it begins now.
+    """A silence, a maintenance window or an exemption, which is what is agreed as not waste and an
+    operator approves (without `approved_by`, a user name, the one who asks); without `starts_at` it
+    begins now.
     """
 
     kind: SilenceKind = "silence"

@@ -23,7 +23,7 @@ from fleetwatch.diagnosis.selectors import history
 from fleetwatch.jobs.models import Job
 
 NOT_WASTE = "not waste"
-EXEMPTED = "Exempt: an operator approved of it"
+APPROVED = f"{NOT_WASTE}, an operator approved of it"
 # as the page says it, by how a finding stands
 DECIDED = {
     "accepted": "Accepted, until it is marked fixed: somebody will change it",
@@ -53,7 +53,7 @@ class Agreement:
     @property
     def is_no_waste(self) -> bool:
         """Whether somebody said that the time is no waste: the ledger counts it on."""
-        return self.what in (NOT_WASTE, EXEMPTED, DECIDED["dismissed"])
+        return self.what in (NOT_WASTE, APPROVED, DECIDED["dismissed"])
 
     @property
     def tag(self) -> str:
@@ -123,7 +123,7 @@ def _of_exemption(silence: Silence, *, may_end: bool) -> Agreement:
     """What else it is for is told to who sees everything, or may end it."""
     sees_it = may_end or sight() is None
     return replace(
-        _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", EXEMPTED),
+        _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", APPROVED),
         exemption_id=silence.pk,
         may_end=may_end,
         of=in_words(silence) if sees_it else "",

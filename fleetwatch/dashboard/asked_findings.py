@@ -12,7 +12,8 @@ from fleetwatch.dashboard.parameters import OF_FINDINGS, SUBJECTS, filtered, sco
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.causes import BY_CODE, UNFIT
 from fleetwatch.diagnosis.findings import deciding, inbox
-from fleetwatch.diagnosis.findings.inbox import Inbox, Which
+from fleetwatch.diagnosis.findings.inbox import AGREED, Inbox, Which
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
 
@@ -20,12 +21,31 @@ STATUSES = {
     "open": "Open",
     "accepted": "Accepted",
     "snoozed": "Snoozed",
-    "exempt": "Exempt",
     "fixed": "Fixed",
     "dismissed": "Agreed as not waste",
     "all": "All",
 }
+# by the tab how those stand that are in it, where that is not its own name
+STANDING = {"dismissed": AGREED}
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
+
+
+def asked_status(request: HttpRequest) -> str:
+    """The tab that the address asks for: what is exempt is in that of all that is agreed."""
+    if request.GET.get("status") == EXEMPT:
+        return "dismissed"
+    return chosen(request, "status", STATUSES, default="open")
+
+
+def of_tab(every: Inbox, status: str) -> Inbox:
+    """Those of these that stand so, or that are in that tab."""
+    return every if status == "all" else every.of_status(*STANDING.get(status, (status,)))
+
+
+def tab_counts(every: Inbox) -> dict[str, int]:
+    """How many are in each tab."""
+    counts = every.counts()
+    return {tab: sum(counts[each] for each in STANDING.get(tab, (tab,))) for tab in STATUSES}
 
 
 def asked_findings(request: HttpRequest, period: Period) -> tuple[Inbox, dict[str, str]]:

@@ -164,8 +164,10 @@ _OF_PAGES = (
         "dismissed",
         "Agreed as not waste",
         "Somebody said of a finding or an incident, with a reason, that this is not waste: by the"
-        " button Not waste, or an operator by an exemption. The ledger counts its time on as"
-        " wasted; savings and alerts do not. Of findings the API calls it dismissed.",
+        " button Not waste, until a day or until somebody reopens it; or an operator for all that"
+        " matches, under Silences. The ledger counts its time on as it did; savings and alerts do"
+        " not. The API calls such findings dismissed, until a day exempt, and what an operator set"
+        " an exemption.",
         "findings",
         "?status=dismissed",
     ),
@@ -181,13 +183,6 @@ _OF_PAGES = (
         "How much of a GPU's practical peak its active time reached, by the best available"
         " signal: SM or tensor-core activity, memory bandwidth, otherwise power.",
         "home",
-    ),
-    Term(
-        "exempt",
-        "Exempt",
-        "Of a finding or an incident: an exemption, which an operator approved, says that this is"
-        " not waste, why, and until when.",
-        "silences",
     ),
     Term(
         "finding",
@@ -424,9 +419,9 @@ _OF_PAGES = (
     ),
     Term(
         "silence",
-        "Silence, exemption",
-        "A silence notifies nobody of the incidents that match it until it ends; what an"
-        " exemption covers is not counted as an incident at all.",
+        "Silence",
+        "A silence notifies nobody of the incidents that match it until it ends. They count on,"
+        " unlike what is agreed as not waste.",
         "silences",
     ),
     Term(

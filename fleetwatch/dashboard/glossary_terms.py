@@ -50,14 +50,6 @@ PLACES = {
 
 OF_ALERTS = (
     Term(
-        "accepted-reason",
-        "Accepted reason",
-        "Why what a finding or an incident names was agreed as not waste: given with it, and"
-        " shown with who said it.",
-        "findings",
-        "?status=dismissed",
-    ),
-    Term(
         "escalation",
         "Escalation",
         "An incident that nobody acknowledged in time is told to the next: first to the owner,"

@@ -10,16 +10,16 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import finding_rows, pages
-from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings
+from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings, asked_status, of_tab
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import noted_facts, patterns
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox, seen_ids
+from fleetwatch.diagnosis.findings.inbox import AGREED, RECOVERABLE, Inbox, seen_ids
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
-from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
+from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.diagnosis.models import Finding
 
 PAGE_SIZE = 10  # each is read with what to do: some screens of them
@@ -31,7 +31,6 @@ OFFERED = {
     "all": ("accept", "snooze", "fixed", "tell", "assign", "reopen"),
     "accepted": ("snooze", "fixed", "tell", "assign", "reopen"),
     "snoozed": ("accept", "fixed", "tell", "assign", "reopen"),
-    "exempt": ("tell", "assign"),
     "fixed": ("reopen",),
     "dismissed": ("fixed", "reopen"),
 }
@@ -59,7 +58,7 @@ class PatternRow:
 
     @property
     def per_month(self) -> Saving | None:
-        if self.is_elsewhere or self.pattern.status in (Finding.Status.DISMISSED, EXEMPT):
+        if self.is_elsewhere or self.pattern.status in AGREED:
             return None
         return self.pattern.per_month
 
@@ -133,9 +132,9 @@ def around(request: HttpRequest, finding: Finding) -> Context:
     where the address names none. One that was decided meanwhile still leads on, and has no place
     among the others; one that is not in the period leads to the first.
     """
-    status = chosen(request, "status", STATUSES, default="open")
+    status = asked_status(request)
     every, _ = asked_findings(request, read_period(request))
-    shown = every if status == "all" else every.of_status(status)
+    shown = of_tab(every, status)
     listed = "" if status == "all" else STATUSES[status].lower()
     return {"listed_as": listed, **_places(finding.pk, every, shown)}
 

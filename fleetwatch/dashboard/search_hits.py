@@ -449,7 +449,7 @@ def _findings(text: str, limit: int, now: datetime) -> Iterator[Hit]:
 
 
 def _as_they_stand(findings: Iterable[Finding], now: datetime) -> list[Hit]:
-    """Each as the inbox has it: what is exempt, or agreed as not waste, has nothing to be saved."""
+    """Each as the inbox has it: what is agreed as not waste has nothing to be saved."""
     every = [*findings]
     open_keys = {
         (each.job_id, each.cause)
@@ -486,7 +486,7 @@ def _finding(finding: Finding, *, is_exempt: bool) -> Hit:
         f"seen {_days(finding)}",
         finding_id=None if is_exempt or finding.status == Finding.Status.DISMISSED else finding.pk,
         owner=owner,
-        state=EXEMPT if is_exempt else finding_stands(finding.status),
+        state=finding_stands(EXEMPT if is_exempt else finding.status),
     )
 
 

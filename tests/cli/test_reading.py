@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
+from fleetwatch.diagnosis.models import Finding
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEY = "slurm/della/1000"
@@ -44,6 +45,17 @@ def test_jobs_waste_and_figures_are_read_as_the_api_has_them(shell):
     assert "GPUs, of which" in printed["top"]
     for text in printed.values():
         assert not any(each in text for each in ("\x1b", "\x07", "\u202e"))
+
+
+def test_what_is_agreed_as_not_waste_is_called_that_at_a_shell_too(shell):
+    ann = User.objects.get(username="ann")
+    shell.environment["FLEETWATCH_TOKEN"] = create_api_token(ann, scope="read", now=timezone.now())
+    Finding.objects.update(status="dismissed")
+
+    printed = shell.run("job", "1000").stdout
+
+    assert " · agreed as not waste · could save $1.25–$2.49" in printed
+    assert "dismissed" not in printed
 
 
 def test_every_bad_start_is_one_line_and_a_status(shell, tmp_path):

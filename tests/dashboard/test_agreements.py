@@ -12,9 +12,10 @@ from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.models import Incident, Rule, Silence
 from fleetwatch.dashboard.agreed_time import agreed_time
-from fleetwatch.dashboard.agreements import EXEMPTED, Agreement
+from fleetwatch.dashboard.agreements import APPROVED, Agreement
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -157,12 +158,16 @@ def test_an_exemption_opens_both_pages_and_the_history_with_who_when_and_why(adm
         shown = in_text(page(admin, address))
 
         assert (
-            "Exempt: an operator approved of it (until 27 Nov) · a warm replica &lt;b&gt;" in shown
+            "agreed as not waste, an operator approved of it (until 27 Nov) · a warm replica &lt;b&gt;"
+            in shown
         )
         assert "by ann, Thu 19 Nov" in shown
 
     history = in_text(page(admin, f"/findings/{idle.pk}").partition("<h2>History</h2>")[2])
-    assert "Exempt: an operator approved of it by ann: a warm replica &lt;b&gt;" in history
+    assert (
+        "Agreed as not waste, an operator approved of it by ann: a warm replica &lt;b&gt;"
+        in history
+    )
     assert "Nobody has decided yet" not in history
 
 
@@ -201,10 +206,10 @@ def test_an_exemption_is_linked_and_ended_by_whom_may_from_both_pages(
         shown = page(reader, address)
 
         assert f'href="/alerts/silences#silence-{silence.pk}"' in shown
-        assert ("End exemption" in shown) == may_end
+        assert ("End agreement" in shown) == may_end
     if may_end:
         reader.post(f"/alerts/silences/{silence.pk}/end")
-        assert "End exemption" not in page(reader, f"/findings/{idle.pk}")
+        assert "End agreement" not in page(reader, f"/findings/{idle.pk}")
 
 
 def test_what_was_agreed_is_in_no_sum_on_both_pages_and_its_owner_is_not_told(admin, idle):
@@ -218,19 +223,21 @@ def test_what_was_agreed_is_in_no_sum_on_both_pages_and_its_owner_is_not_told(ad
     assert "in no sum: agreed as not waste" in of_job
 
 
-def test_what_is_exempt_is_in_no_sum_on_its_jobs_page_either(admin, idle):
+def test_what_is_agreed_until_a_day_is_in_no_sum_on_its_jobs_page_either(admin, idle):
     exempted()
 
-    assert "in no sum: exempt" in in_text(page(admin, JOB))
+    assert "in no sum: agreed as not waste" in in_text(page(admin, JOB))
 
 
-def test_an_exempt_job_and_its_finding_say_first_that_and_by_what_it_is(admin, idle):
+def test_an_agreed_job_and_its_finding_say_first_that_and_by_what_it_is(admin, idle):
     exempted()
 
     for address in addresses(idle):
         shown = in_text(page(admin, address))
 
-        headline = "Exempt: GPUs unused 100 % of its time, not counted in savings or alerts"
+        headline = (
+            "Agreed as not waste: GPUs unused 100 % of its time, not counted in savings or alerts"
+        )
         assert headline in shown
         assert shown.index(headline) < shown.index("What was seen:")
         assert "for Subject is slurm/della/7" in shown
@@ -240,22 +247,22 @@ def test_an_exempt_job_and_its_finding_say_first_that_and_by_what_it_is(admin, i
 
 @pytest.mark.usefixtures("_frozen")
 @pytest.mark.parametrize("asked", ["della", "finding {}"])
-def test_a_search_says_that_a_finding_is_exempt_and_nothing_to_be_saved(admin, idle, asked):
+def test_a_search_says_that_a_finding_is_agreed_and_nothing_to_be_saved(admin, idle, asked):
     address = f"/search/quick?q={asked.format(Finding.objects.get().pk)}"
     before = in_text(admin.get(address).content.decode())
     exempted()
 
-    exempt = in_text(admin.get(address).content.decode())
+    agreed = in_text(admin.get(address).content.decode())
 
     assert "open" in before
     assert "could be saved" in before
-    assert "exempt" in exempt
-    assert "could be saved" not in exempt
+    assert "agreed as not waste" in agreed
+    assert "could be saved" not in agreed
 
 
 @pytest.mark.usefixtures("_frozen")
 def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(client, idle):
-    """It names bob's jobs too; ann sees her own, and that it is exempt."""
+    """It names bob's jobs too; ann sees her own, and that they are agreed on."""
     silence = exempted()
     of_two = {"label": "user", "values": [idle.job.user, "bob"], "is_not": False}
     Silence.objects.filter(pk=silence.pk).update(matchers=[of_two])
@@ -274,7 +281,7 @@ def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(cl
     for address in addresses(idle):
         shown = in_text(page(client, address))
 
-        assert "Exempt: GPUs unused 100 % of its time" in shown
+        assert "Agreed as not waste: GPUs unused 100 % of its time" in shown
         assert "a warm replica" in shown
         assert "bob" not in shown
 
@@ -282,14 +289,29 @@ def test_whom_else_an_exemption_is_for_is_not_told_to_who_sees_own_jobs_alone(cl
 @pytest.mark.parametrize(
     ("stalled_ms", "underused_ms", "tier", "headline"),
     [
-        (77, 3, "potential", "Exempt: GPUs unused 77 % of its time, not counted as waste"),
-        (3, 77, "potential", "Exempt: GPUs underused 77 % of its time, not counted as waste"),
-        (77, 3, "probable", "Exempt: GPUs unused 77 % of its time, not counted in savings or"),
-        (0, 0, "potential", "Exempt: its time is not counted as waste"),
+        (
+            77,
+            3,
+            "potential",
+            "Agreed as not waste: GPUs unused 77 % of its time, not counted as waste",
+        ),
+        (
+            3,
+            77,
+            "potential",
+            "Agreed as not waste: GPUs underused 77 % of its time, not counted as waste",
+        ),
+        (
+            77,
+            3,
+            "probable",
+            "Agreed as not waste: GPUs unused 77 % of its time, not counted in savings or",
+        ),
+        (0, 0, "potential", "Agreed as not waste: its time is not counted as waste"),
     ],
 )
-def test_the_share_of_exempt_time_is_told_as_a_figure(stalled_ms, underused_ms, tier, headline):
-    agreed = [Agreement(EXEMPTED, "a warm replica", "otto", NOW, None, "")]
+def test_the_share_of_agreed_time_is_told_as_a_figure(stalled_ms, underused_ms, tier, headline):
+    agreed = [Agreement(APPROVED, "a warm replica", "otto", NOW, None, "")]
     states = {"idle": 0, "stalled": stalled_ms, "underused": underused_ms}
     tiers = {"certain": 0, "probable": 0, "potential": 0} | {tier: 80}
 
@@ -331,3 +353,77 @@ def test_a_jobs_page_explains_the_buttons_that_are_there(admin, idle, status, wo
 
     every = ("Accept:", "Fixed:", "Snooze:", "Reopen:")
     assert [word for word in every if f"{word} it " in shown or f"{word} some" in shown] == words
+
+
+def waste(page: str) -> str:
+    """What the tile of a job's page says."""
+    return page.partition("<dt>Wasted</dt>")[2].partition("<dt>Useful share")[0]
+
+
+def test_what_is_agreed_of_a_jobs_waste_stands_on_a_line_of_its_own_with_what_is_left(admin, idle):
+    """Three hours were idle at $2.40, of which diagnosis explains one by the finding."""
+    accepted(idle)
+
+    shown = in_text(waste(page(admin, JOB)))
+
+    assert shown.split()[0] == "$7.20"
+    assert "of it agreed as not waste: $2.40 , until 27 Nov; not agreed: $4.80" in shown
+
+
+def test_of_a_waste_that_nobody_agreed_on_no_part_is_named(admin, idle):
+    tile = waste(page(admin, JOB))
+
+    assert "certain" in tile
+    assert "agreed" not in tile
+
+
+def test_what_was_agreed_does_not_follow_the_waste_of_the_last_hour(admin, idle):
+    Job.objects.update(state="RUNNING")
+    accepted(idle)
+
+    shown = page(admin, JOB)
+
+    assert shown.index('<p class="agreed">') < shown.index("in the last hour")
+    assert "of it counted as wasted" in in_text(shown)
+
+
+def test_the_share_of_agreed_time_is_of_all_that_the_job_held_on_both_pages(admin, idle):
+    """An hour of the four that it held was not observed."""
+    gpu = GPU.objects.get()
+    factories.entry(gpu, hours_ago=4, state="unobserved", held_by=idle.job).save()
+    exempted()
+
+    for address in addresses(idle):
+        shown = in_text(page(admin, f"{address}?from=now-6h&to=now"))
+
+        assert "Agreed as not waste: GPUs unused 75 % of its time" in shown
+    assert "Idle 75 %" in in_text(page(admin, f"{JOB}?from=now-6h&to=now"))
+
+
+def test_of_two_findings_each_says_the_share_of_its_own(admin, idle):
+    """Of the three hours that the job held an hour is the idle finding's."""
+    other = finding(idle.job, "small_batch", first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW))
+    cause("small_batch", of=other.job, on=GPU.objects.get(), start=NOW - timedelta(hours=2))
+    decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+
+    shown = in_text(page(admin, f"/findings/{idle.pk}?from=now-6h&to=now"))
+
+    assert "Agreed as not waste: GPUs unused 33 % of its time" in shown
+
+
+@pytest.mark.parametrize("agree", ["exemption", "incident", "finding"])
+def test_what_people_agreed_on_bears_one_name_on_every_page(admin, idle, agree):
+    of_job = incident(idle.job.key)
+    if agree == "exemption":
+        exempted()
+    elif agree == "incident":
+        act(of_job.pk, Action("not_waste", "a workshop"), by=admin_user(), now=NOW)
+    else:
+        decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+    mute(NOW, Fences())
+
+    for address in (*addresses(idle), f"/incidents/{of_job.pk}", "/findings?status=dismissed"):
+        shown = in_text(page(admin, address))
+
+        assert "agreed as not waste" in shown.lower()
+        assert "exempt" not in shown.lower()

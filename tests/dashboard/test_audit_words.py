@@ -25,7 +25,7 @@ def read_aloud(action: str, subject: str, **detail: object) -> str:
         ),
         (
             "incident.not_waste",
-            "not waste, until 6 Dec 2026, 13:44 UTC by otto: a notebook",
+            "agreed as not waste, until 6 Dec 2026, 13:44 UTC by otto: a notebook",
             "marked incident 4 as not waste · until 6 Dec 2026, 13:44 UTC, “a notebook”",
         ),
         (

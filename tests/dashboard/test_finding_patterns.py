@@ -21,6 +21,7 @@ from tests.notify.factories import slack_channel
 
 pytestmark = pytest.mark.django_db
 WEEK = Interval(NOW - 7 * DAY, NOW)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -150,9 +151,12 @@ def test_a_cause_that_came_back_after_its_fix_is_said_so_in_one_word_and_not_in_
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        ("waiting", "could have been saved, one run"),
-        ("regressed", "could have been saved, one run; it came back"),
-        ("improved", "could have been saved, one run; its fix saved $2.00–4.00 so far"),
+        ("waiting", "could have been saved of $2.00 wasted · one run"),
+        ("regressed", "could have been saved of $2.00 wasted · one run; it came back"),
+        (
+            "improved",
+            "could have been saved of $2.00 wasted · one run; its fix saved $2.00–4.00 so far",
+        ),
     ],
 )
 def test_what_is_fixed_could_have_been_saved(admin, session, outcome, says):
@@ -211,15 +215,15 @@ def test_one_run_of_a_period_recurs_where_others_came_in_the_two_weeks_of_its_ra
 
     shown = patterns.patterns(every, day, now=NOW)[:]
     assert [(each.runs, each.when, each.recent_runs) for each in shown] == [(1, "habit", 3)]
-    assert "a month if it goes on: 3 runs in 14 days" in page
+    assert "a month if it repeats: 3 runs in 14 days" in page
 
 
 @pytest.mark.parametrize(
     ("status", "rest", "said"),
     [
-        ("accepted", "accepted", "a month if it goes on"),
+        ("accepted", "accepted", "a month if it repeats"),
         ("accepted", "open", ""),
-        ("fixed", "fixed", "was<span"),
+        ("fixed", "fixed", "was ≈<span"),
         ("dismissed", "dismissed", ""),
     ],
 )
@@ -280,12 +284,12 @@ def test_of_a_single_run_no_month_is_told_while_it_goes_on_either(admin, week):
 
     assert [(each.runs, each.per_month is None) for each in of_week()[:]] == [(3, False), (1, True)]
     page = tight(admin.get("/findings").content.decode())
-    assert page.count("a month if it goes on") == 1
-    assert "could be saved, one run" in page
-    assert "could be saved, 3 runs" in page
+    assert page.count("a month if it repeats") == 1
+    assert "could be saved of $2.00 wasted · one run" in in_text(page)
+    assert "could be saved of $6.00 wasted · 3 runs" in in_text(page)
 
 
-def test_what_an_operator_approved_is_in_the_inbox_as_exempt_alone(admin, week):
+def test_what_an_operator_approved_is_in_the_inbox_as_agreed_alone(admin, week):
     before = inbox.inbox(WEEK, now=NOW).saving("open")
     Silence.objects.create(
         kind="exemption",
@@ -306,7 +310,7 @@ def test_what_an_operator_approved_is_in_the_inbox_as_exempt_alone(admin, week):
     assert bobs not in admin.get("/findings").content.decode()
     assert bobs in admin.get("/findings?status=exempt").content.decode()
     page = tight(admin.get(f"/findings/{week[3].pk}").content.decode())
-    assert "Exempt (until 21 Nov 2026)" in page
+    assert "Agreed as not waste (until 21 Nov 2026)" in page
     assert "A warm replica &lt;b&gt;" in page
     assert "Reopen" not in page
 
@@ -330,7 +334,7 @@ def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     assert "2 patterns of waste in jobs" in page
     assert "wasting now" in page
     assert "$6.43–13" in page
-    assert "a month if it goes on" in page
+    assert "a month if it repeats" in page
     assert "group_by=finding&amp;cause=idle_held&amp;user=ann&amp;job_name=train" in page
     runs = admin.get("/findings?group_by=finding&cause=idle_held&user=ann&job_name=train")
     assert "3 findings of jobs" in tight(runs.content.decode())
@@ -510,3 +514,115 @@ def test_one_that_was_decided_is_not_counted_among_those_that_are_open_and_still
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in third
     assert "open findings<" not in accepted
     assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in accepted
+
+
+def approved_of(user: str) -> None:
+    """An operator's word until tomorrow."""
+    Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "user", "values": [user], "is_not": False}],
+        starts_at=NOW - DAY,
+        ends_at=NOW + DAY,
+        reason="a warm replica",
+        created_at=NOW - DAY,
+    )
+
+
+@pytest.mark.parametrize("status", ["dismissed", "exempt"])
+def test_one_tab_has_all_that_is_agreed_until_a_day_or_until_it_is_reopened(admin, week, status):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    response = admin.get(f"/findings?status={status}&group_by=finding")
+
+    page = in_text(tight(response.content.decode()))
+    assert "Open 2 Accepted Snoozed Fixed Agreed as not waste 2 All" in page
+    assert {row.line.finding.pk for row in response.context["lines"]} == {week[0].pk, week[3].pk}
+    assert page.count("agreed as not waste") == 2  # the tags of both
+    assert "xempt" not in page
+
+
+def test_a_finding_has_its_place_among_all_that_is_agreed(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    address = f"/findings/{week[3].pk}?status=exempt&from=now-7d&to=now"
+    page = in_text(tight(admin.get(address).content.decode()))
+
+    assert "2 of 2 findings agreed as not waste" in page
+
+
+def test_of_what_is_agreed_until_a_day_and_open_runs_a_pattern_says_how_many(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("ann")
+
+    all_of_ann = in_text(tight(admin.get("/findings?status=exempt").content.decode()))
+    Finding.objects.filter(pk=week[1].pk).update(status="accepted")
+    mixed = in_text(tight(admin.get("/findings?status=all").content.decode()))
+
+    assert "of 3 agreed" not in all_of_ann
+    assert "1 of 3 accepted 2 of 3 agreed as not waste" in mixed
+
+
+def test_what_is_agreed_until_a_day_is_not_called_open_again(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    sent = {"action": "reopen", "id": [week[0].pk, week[3].pk]}
+    page = in_text(tight(admin.post("/findings/act", sent, follow=True).content.decode()))
+
+    assert "1 finding open again." in page
+    assert "1 not done: agreed as not waste until a day" in page
+    assert not week[3].said.exists()
+
+
+def test_a_row_says_what_its_saving_is_of_then_its_month(admin, week):
+    page = in_text(tight(admin.get("/findings").content.decode()))
+
+    saving, _, rest = page.partition("could be saved of $6.00 wasted · 3 runs")
+    assert saving.rstrip().endswith("$3.00–6.00")
+    assert rest.strip().startswith("≈ $6.43–13 a month if it repeats: 3 runs in 14 days")
+
+
+@pytest.mark.parametrize(
+    ("waste", "words"),
+    [
+        (("idle_certain_ms",), "wasted"),
+        (("stalled_potential_ms",), "potential, no waste"),
+        (("underused_ms", "idle_certain_ms"), "wasted and potential"),
+    ],
+)
+def test_a_row_and_its_finding_call_what_is_potential_alike(admin, waste, words):
+    rate()
+    serving = job("slurm/della/9", kind="service")
+    for number, name in enumerate(waste, start=1):
+        cause("bursty_service", of=serving, start=NOW - number * 2 * HOUR, waste=name)
+    of_it = finding(serving, "bursty_service")
+
+    row = in_text(tight(admin.get("/findings").content.decode()))
+    own = in_text(tight(admin.get(f"/findings/{of_it.pk}?from=now-7d&to=now").content.decode()))
+
+    dollars = f"${2 * len(waste)}.00"
+    assert f"of {dollars} {words} · one run" in row
+    assert f"{words}, last 7 days" in row
+    assert f"{words.capitalize()} {dollars}" in own
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [("", "none yet"), ("waiting", "none yet"), ("unproven", "$0.00"), ("improved", "none yet")],
+)
+def test_nothing_is_realised_yet_until_a_fix_was_measured(admin, session, outcome, says):
+    """Of one that improved without hours what was saved is not known."""
+    if outcome:
+        Fix.objects.create(
+            user="ann", job_name="train", gpus=1, cause="idle_held", finding=session, at=NOW - DAY,
+            was_noticed=False, outcome=outcome, runs_before=3, runs_after=3,
+            saved_low_ms=0, saved_high_ms=0,
+        )  # fmt: skip
+
+    page = in_text(tight(admin.get("/findings").content.decode()))
+
+    tile = page.partition("Realised")[2].partition("never added")[0]
+    assert tile.strip().startswith(says)
+    assert ("GPU-hours" in tile) == (says != "none yet")

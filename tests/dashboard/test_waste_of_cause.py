@@ -86,7 +86,7 @@ def test_of_a_cause_it_says_which_time_could_be_saved(two_causes):
     )
 
     for page in (idle, hung):
-        assert "what is agreed as not waste, exempt, accepted or fixed is not in it" in " ".join(
+        assert "what is agreed as not waste, accepted or fixed is not in it" in " ".join(
             page.split()
         )
     assert "15 to 60 idle minutes" in idle

@@ -119,10 +119,25 @@ def test_what_somebody_said_is_not_waste_is_called_the_same_wherever_it_stands()
         INCIDENT_STATES["accepted"],
         Incident(verdict="rejected").verdict_in_words,
         Silence(kind="justification").kind_in_words.capitalize(),
+        Silence(kind="exemption").kind_in_words.capitalize(),
         muted_in_words("accepted until Friday: a workshop").partition(" (")[0],
+        muted_in_words("exemption until Friday: a warm replica").partition(" (")[0],
         finding_stands("dismissed").capitalize(),
+        finding_stands("exempt").capitalize(),
         NOT_WASTE.capitalize(),
         next(term.word for term in TERMS if term.slug == "dismissed"),
     }
 
     assert words == {"Agreed as not waste"}
+
+
+def test_no_page_calls_an_agreement_an_exemption():
+    """Of templates what people read is no tag; of the glossary only the API's words."""
+    templates = (PRODUCT.parent / "templates").rglob("*.html")
+    read = {
+        path.name: re.sub(r"{[%#].*?[%#]}", "", path.read_text(), flags=re.S) for path in templates
+    }
+
+    assert [name for name, text in read.items() if "xempt" in text] == []
+    assert [term.slug for term in TERMS if "xempt" in term.word] == []
+    assert [term.slug for term in TERMS if "xempt" in term.meaning] == ["dismissed"]

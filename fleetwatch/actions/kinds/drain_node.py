@@ -230,8 +230,8 @@ KIND = Kind(
         interrupted="the GPU worked, or was not seen, since its node was warned of",
         never=(
             "a node that is drained already, or whose agent is silent; a GPU that works, is"
-            " acknowledged, silenced, exempt, in maintenance, or whose node somebody leaves as it"
-            " is. No job is ended"
+            " acknowledged, silenced, agreed as not waste, in maintenance, or whose node somebody"
+            " leaves as it is. No job is ended"
         ),
         keep="Leave the node as it is",
         why_keep="Why is it left as it is?",

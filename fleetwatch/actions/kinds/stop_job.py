@@ -229,7 +229,7 @@ KIND = Kind(
         interrupted="a GPU of the job did something, or was not seen, since its owner was warned",
         never=(
             "a job one of whose GPUs works or is not seen, that is on several nodes, that is"
-            " acknowledged, silenced, exempt or kept, or whose owner can’t be warned"
+            " acknowledged, silenced, agreed as not waste or kept, or whose owner can’t be warned"
         ),
         keep="Keep it",
         why_keep="What does it wait for?",

@@ -175,7 +175,7 @@ def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> s
     incident.verdict = Verdict.REJECTED
     if incident.resolved_at is None:
         incident.muted = held_back(kind, end, action.reason)
-    return _said(f"not waste, until {end}", action)
+    return _said(f"agreed as not waste, until {end}", action)
 
 
 def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:

@@ -24,6 +24,8 @@ KINDS = {
     "exemption": "exemption",
     "justification": ACCEPTED,
 }
+# of which somebody said that it is no waste
+AGREED = (ACCEPTED, KINDS["exemption"])
 ORDER = (("silence", "maintenance"), ("exemption",))
 LONGEST = 200
 
@@ -153,10 +155,11 @@ def is_acceptance(muted: str) -> bool:
 
 
 def muted_in_words(muted: str) -> str:
-    """Why nobody is told, as pages say it: what was accepted by the name of the decision."""
-    if not is_acceptance(muted):
+    """Why nobody is told, as pages say it: what is no waste by the name of that decision."""
+    begun = next((each for each in AGREED if muted.startswith(f"{each} until ")), None)
+    if begun is None:
         return muted
-    until, _, why = muted.removeprefix(f"{ACCEPTED} until ").partition(": ")
+    until, _, why = muted.removeprefix(f"{begun} until ").partition(": ")
     return f"Agreed as not waste (until {until}){why and f': {why}'}"
 
 

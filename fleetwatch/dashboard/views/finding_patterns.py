@@ -1,8 +1,8 @@
 """What is done to several findings at once, or to all findings of patterns."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -13,13 +13,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from fleetwatch.alerts.messaging.telling_owners import MAX_STEPS, WorthTelling, tell_owner
-from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.asked_findings import asked_findings, asked_status, of_tab
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.pattern_rows import PATTERN
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.findings import deciding, inbox, patterns
 from fleetwatch.diagnosis.findings.deciding import Decision
+from fleetwatch.diagnosis.findings.exempt import exemptions
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED
 from fleetwatch.diagnosis.findings.noted_facts import advice_of
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
@@ -45,6 +45,7 @@ ABOUT = {
 }
 TELL = "tell"
 NOTHING = "Nothing ticked is still in this list."
+HELD = "agreed as not waste until a day: its page says who may end that"
 
 
 @require_POST
@@ -87,8 +88,7 @@ def _patterns(request: HttpRequest) -> Patterns:
     """Those of the list that the form stands in."""
     period = read_period(request)
     shown, _ = asked_findings(request, period)
-    status = chosen(request, "status", STATUSES, default="open")
-    of_jobs = (shown if status == "all" else shown.of_status(status)).of_jobs
+    of_jobs = of_tab(shown, asked_status(request)).of_jobs
     return patterns.patterns(of_jobs, period.so_far, now=period.now)
 
 
@@ -101,17 +101,42 @@ def _places(every: Patterns, ids: Iterable[int]) -> list[int]:
 def _decide_all(request: HttpRequest, ids: Sequence[int], action: str, asked: Asked) -> None:
     """One decision about each, as far as the reader may; how many it was, and why not the rest."""
     refused: Counter[str] = Counter()
-    done = sum(_is_decided(pk, action, asked, refused) for pk in ids[:MAX_DECIDED])
+    wanted = _not_held(ids[:MAX_DECIDED], action, asked, refused)
+    done = sum(_is_decided(pk, action, asked, refused) for pk in wanted)
     if done:
         findings = "finding" if done == 1 else "findings"
         messages.success(request, f"{done} {findings} {BULK[action]}.")
+    for why in _why_not_all(refused, len(ids)):
+        messages.error(request, why)
+
+
+def _why_not_all(refused: Mapping[str, int], asked_for: int) -> Iterator[str]:
     for why, count in refused.items():
-        messages.error(request, f"{count} not done: {why}.")
-    if len(ids) > MAX_DECIDED:
-        left = len(ids) - MAX_DECIDED
-        messages.error(request, f"{left} are left: {MAX_DECIDED} are decided at once. Do it again.")
-    if not ids:
-        messages.error(request, NOTHING)
+        yield f"{count} not done: {why}."
+    if asked_for > MAX_DECIDED:
+        left = asked_for - MAX_DECIDED
+        yield f"{left} are left: {MAX_DECIDED} are decided at once. Do it again."
+    if not asked_for:
+        yield NOTHING
+
+
+def _not_held(
+    ids: Sequence[int], action: str, asked: Asked, refused: Counter[str]
+) -> Sequence[int]:
+    """The same without those that can't be opened again."""
+    held = _agreed_until(ids, asked.now) if action == "reopen" else ()
+    refused.update([HELD] * len(held))
+    return [pk for pk in ids if pk not in held]
+
+
+def _agreed_until(ids: Collection[int], now: datetime) -> set[int]:
+    """Those of them that are open and agreed as not waste until a day: that ends by itself, or
+    where it was said.
+    """
+    rows = Finding.objects.filter(pk__in=ids, status=Finding.Status.OPEN).exclude(job=None)
+    keys = {pk: (job, cause) for pk, job, cause in rows.values_list("pk", "job", "cause")}
+    agreed = exemptions(list(keys.values()), now) if keys else {}
+    return {pk for pk, key in keys.items() if key in agreed}
 
 
 def _is_decided(pk: int, action: str, asked: Asked, refused: Counter[str]) -> bool:

@@ -29,7 +29,10 @@ from fleetwatch.dashboard.agreements import Agreement, agreements, behind_what
 from fleetwatch.dashboard.asked_findings import (
     STATUSES,
     asked_findings,
+    asked_status,
+    of_tab,
     scope_of_findings,
+    tab_counts,
 )
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
 from fleetwatch.dashboard.catalogue_rows import a_month, catalogue_rows, most_wasted_first
@@ -116,7 +119,7 @@ _DONE = {
 def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
     if own := _opens_on(request):
         return redirect(own)
-    status = chosen(request, "status", STATUSES, default="open")
+    status = asked_status(request)
     group_by = chosen(request, "group_by", GROUPINGS, default=PATTERN)
     every, filters = asked_findings(request, period)
     return {
@@ -160,7 +163,7 @@ def _lines(
     """Of those that stand so a page of jobs', and all of machines and of the queue: of what wastes
     now those that go on, of what is told by jobs' runs none.
     """
-    shown = every if status == "all" else every.of_status(status)
+    shown = of_tab(every, status)
     of_jobs = (
         pattern_rows.lines(request, shown, period, _elsewhere(every, period, status))
         if group_by == PATTERN
@@ -213,7 +216,7 @@ def _savings(every: Inbox, filters: Mapping[str, str], period: Period) -> Contex
         scope = scope_of_findings(filters)
         steps = _waterfall(period.interval, scope, explained_usd, saving)
     return {
-        "counts": every.counts(),
+        "counts": tab_counts(every),
         "progress": machine_findings.progress(period.interval, now=period.now),
         "recoverable": saving,
         "steps": steps,
@@ -248,6 +251,7 @@ def _fixed(period: Period, filters: Mapping[str, str]) -> Context:
     effects = fixes.top_fixes(quarter, filters)
     return {
         "realised": fixes.realised(effects),
+        "is_realised": fixes.are_measured(effects),
         "quarter": words.quarter(quarter.start),
         "not_of_fixes": [name for name in filters if name not in fixes.NARROWS],
         "fixes": [(effect, title(effect.fix.cause)) for effect in effects[:TOP_FIXES]],
@@ -364,7 +368,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period, reader: User) -> 
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
-    agreed = _agreed(job, seen, reader, period.now)
+    agreed = _agreed(job, seen, reader, period)
     return {
         **agreed,
         **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
@@ -376,7 +380,6 @@ def _of_job(finding: Finding, seen: Explained, period: Period, reader: User) -> 
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
-        "others": _others(finding, interval),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         **_after_fix(finding, seen.line.status),
     }
@@ -405,8 +408,12 @@ def _after_fix(finding: Finding, status: str) -> Context:
     }
 
 
-def _agreed(job: Job, seen: Explained, reader: User, now: datetime) -> Context:
-    """What fires of the job, what people decided and agreed on, and what comes behind that."""
+def _agreed(job: Job, seen: Explained, reader: User, period: Period) -> Context:
+    """What fires of the job, its other findings, what people decided and agreed on, and what comes
+    behind that.
+    """
+    now = period.now
+    others = _others(seen.line.finding, period.interval)
     problems = of_incidents(machine_incidents.of_job(job.key, ()), now)
     history = selectors.history(seen.line.finding)
     agreed = agreements(job, [seen.line], history, reader=reader, now=now)
@@ -415,17 +422,22 @@ def _agreed(job: Job, seen: Explained, reader: User, now: datetime) -> Context:
         "history": history,
         "agreements": agreed,
         "behind": behind_what(agreed, seen),
-        "no_waste": _no_waste(agreed, seen.line),
+        "others": others,
+        "no_waste": _no_waste(agreed, seen.line, period.interval, is_alone=not others),
     }
 
 
-def _no_waste(agreed: Sequence[Agreement], line: Line) -> AgreedTime | None:
-    """Of what the finding took, where people agreed that it is no waste."""
+def _no_waste(
+    agreed: Sequence[Agreement], line: Line, interval: Interval, *, is_alone: bool
+) -> AgreedTime | None:
+    """Of what the finding took, where people agreed that it is no waste, as a share of all that its
+    job held; where the job has no other finding, as the job's page says it of the job.
+    """
     if line.status not in inbox.AGREED:
         return None
-    caused = line.caused
-    totals = caused.totals
-    return agreed_time(agreed, states=totals.states, tiers=totals.waste_ms, whole_ms=caused.held_ms)
+    whole = costs.totals(interval, scope=Scope(job=line.job.key))
+    of = whole if is_alone else line.caused.totals
+    return agreed_time(agreed, states=of.states, tiers=of.waste_ms, whole_ms=whole.capacity_ms)
 
 
 def _last_seen_ms(finding: Finding) -> int:

@@ -1,4 +1,4 @@
-"""Silences, maintenance windows, exemptions and accepted reasons: what is not told, until when."""
+"""Silences, maintenance windows and what is agreed as not waste: what is not told, until when."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ USUAL = timedelta(hours=4)
 KINDS = {
     Silence.Kind.SILENCE: "Silence: nobody is notified",
     Silence.Kind.MAINTENANCE: "Maintenance window: nobody is notified",
-    Silence.Kind.EXEMPTION: "Exemption: allowed, approved by an operator",
+    Silence.Kind.EXEMPTION: "Agreed as not waste, approved by an operator",
 }
 
 
@@ -97,7 +97,7 @@ def add(request: HttpRequest) -> HttpResponse:
         silence = add_silence(_terms(asked), by=asked.user, now=asked.now)
     except RefusedFieldError as error:
         return _page(request, sent=asked.post, errors={error.field: str(error)})
-    messages.success(request, f"The {silence.get_kind_display().lower()} was added.")
+    messages.success(request, f"{silence.kind_in_words.capitalize()}: it was added.")
     return redirect("silences")
 
 
