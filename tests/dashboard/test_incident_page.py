@@ -3,6 +3,9 @@
 import html
 from datetime import timedelta
 
+import msgspec
+import pytest
+
 from fleetwatch.alerts.models import (
     Incident,
     IncidentEvent,
@@ -16,6 +19,7 @@ from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel, Delivery
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -229,6 +233,32 @@ class TestPage:
         ]
         assert "<b>Notification queued</b>" in shown
         assert "bo@there.example" not in shown
+
+    @pytest.mark.usefixtures("_frozen")
+    @pytest.mark.parametrize(("role", "leads"), [("operator", True), ("engineer", False)])
+    def test_a_notification_leads_to_its_message_for_who_may_open_that(
+        self, db, client, role, leads
+    ):
+        client.force_login(factories.user(role=role))
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        delivery = Delivery.objects.create(
+            channel=Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW),
+            thread=f"group/{group.pk}",
+            key=f"group/{group.pk}/opened",
+            message=msgspec.to_builtins(Message("idle", "A job is idle.")),
+            state="sent",
+            next_attempt_at=NOW,
+            created_at=NOW,
+            sent_at=NOW,
+        )
+        address = f"/settings/channels/messages/{delivery.pk}"
+
+        shown = text(client, f"/incidents/{incident(group=group).pk}")
+
+        assert (f'href="{address}"' in shown) is leads
+        assert (client.get(address).status_code == 200) is leads
 
     def test_what_a_delivery_log_took_was_kept_and_never_sent(self, admin):
         group = IncidentGroup.objects.create(

@@ -32,7 +32,8 @@ class Send:
     (None). `moment` is what happened to it at `at`: sent, kept, queued (and not sent) or
     due. `what` is what it says (opened, escalation, reminder, resolved), `state` how it went,
     `answer` what the other side said, `why` how it came to go there; "" = not written down.
-    `names_cause`: whether it said what it likely is; None of what was not sent.
+    `names_cause`: whether it said what it likely is; None of what was not sent. `message_id`: of
+    the message as it was sent or kept; None: there is none yet.
     """
 
     at: datetime
@@ -44,6 +45,7 @@ class Send:
     answer: str
     why: str
     names_cause: bool | None = None
+    message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
         "" if is_hidden else delivery.last_answer,
         _why(note) if note else "",
         names_cause(delivery),
+        delivery.pk,
     )
 
 
