@@ -48,7 +48,7 @@ def warning(breach: Breach, threat: Threat, *, is_second: bool) -> Message:
     last = "last warning · " if is_second else ""
     return Message(
         title=f"{last}{words.headline} {words.coming} from {when} on · {breach.where}",
-        summary=f"{thing} {threat.about} {words.coming}, not before {when}: {breach.what}.",
+        summary=f"{thing} {threat.about} {words.coming}, not before {when}: {breach.so_far}.",
         fields=(
             (thing, threat.about),
             (words.lasting, wording.duration(breach.until_ms - breach.since_ms)),
@@ -92,7 +92,7 @@ def request(
     gpus = ", ".join(subject.gpu_uuids)
     return Message(
         title=f"{kind.words.request} {subject.about}",
-        summary=f"{breach.what}; {kind.words.owner} was warned twice.",
+        summary=f"{breach.so_far}; {kind.words.owner} was warned twice.",
         fields=(
             ("Action", kind.name),
             subject.identity,

@@ -39,12 +39,14 @@ class Breach:
 
     `kind` and `subject` are its page: of a job, its key. Told to people are `word` ("idle"), `tag`
     ("idle"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what it `does`
-    while it goes on ("": as `what` says), what they `had` been when it is over, whether that was so
-    `during` all of its time ("for") or some of it ("within"), and the rule's `limit`; all of it on
-    one line, for names come from hosts. `lines` are what was measured, `actions` what to do,
-    `command` what people can copy of that ("": nothing), `codes` commands that several of them end
-    with. Dollars are None where a GPU has no rate; `counted_until_ms` is until when they are
-    counted, of what costs as much each hour while it goes on (None: it does not).
+    while it goes on ("": as `what` says) and what it `has` done so far, before a length (the same),
+    what they `had` been when it is over, whether that was so `during` all of its time ("for") or
+    some of it ("within"), and the rule's `limit`; all of it on one line, for names come from hosts.
+    `several` is what a number of such are ("": the `word`). `lines` are what was measured,
+    `actions` what to do, `command` what people can copy of that ("": nothing), `codes` commands
+    that several of them end with. Dollars are None where a GPU has no rate; `counted_until_ms` is
+    until when they are counted, of what costs as much each hour while it goes on (None: it does
+    not).
     `labels` are what scopes, silences and routes match (MATCHED). `facts` are the condition's own,
     told by the API.
     """
@@ -61,6 +63,8 @@ class Breach:
     had: str
     limit: str
     does: str = ""
+    has: str = ""
+    several: str = ""
     during: str = "for"
     name: str = ""
     address: str = ""  # of its page, where kind and subject do not say it
@@ -86,6 +90,11 @@ class Breach:
             return self.cost_usd
         more_ms = max(0, now_ms - (self.counted_until_ms or 0))
         return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
+
+    @property
+    def so_far(self) -> str:
+        """What goes on, or did, as it is said before a length of time."""
+        return self.has or self.what
 
     @property
     def agreed_usd(self) -> Decimal | None:

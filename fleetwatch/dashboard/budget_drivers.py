@@ -8,10 +8,15 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.budget_months import slug_of
-from fleetwatch.budgets import calendar
+from fleetwatch.alerts.measuring.month_drivers import (
+    NO_NAMES,
+    by_cost,
+    month_until,
+    scope_of,
+    spender_group,
+)
 from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.wasting_now import LATELY
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -19,9 +24,8 @@ from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Group, Look, Scope
-from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED
 from fleetwatch.jobs.outcomes import running_ids
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import Interval
 
 MAX_OF_A_KIND = 3
 LOOKED_AT = 20  # running jobs that waste most; of those that are decided nothing is to be done
@@ -30,7 +34,6 @@ CENT = Decimal("0.01")
 NO_TEAM = "Free and no team"
 NOBODY_NAMED = "Nobody named"
 NO_JOB = "Free: held by no job"
-NO_NAMES = (UNALLOCATED, NOBODY, UNMAPPED)  # nobody can be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
     """Of the budget's month, to now while it goes on; None of what is no budget's, and where the
     reader sees no dollars of it.
     """
-    interval = _month(breach, now, is_over=is_over) if breach.kind == "budget" else None
+    interval = month_until(breach, now, is_over=is_over) if breach.kind == "budget" else None
     slug = slug_of(breach.subject)
     drivers = None if interval is None else drivers_in(interval, slug)
     if drivers is None or is_over:
@@ -113,21 +116,17 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
 
 def _wasting(slug: str, now: datetime) -> Sequence[Group]:
     hour = Interval(now - LATELY, now)
-    held = costs.look(hour, "job", scope=_scope(slug)).held()
+    held = costs.look(hour, "job", scope=scope_of(slug)).held()
     most = held.of("job", running_ids()).ranked("job", LOOKED_AT, sort=ranking.WASTE).groups
     wasting = [each for each in most if each.totals.wasted_usd > 0]
     decided = decided_jobs((each.key for each in wasting), now)
     return [each for each in wasting if each.key not in decided][:MAX_OF_A_KIND]
 
 
-def _scope(slug: str) -> Scope:
-    return Scope(team=slug) if slug else Scope()
-
-
 def drivers_in(interval: Interval, slug: str) -> Drivers | None:
     """Of a team's dollars in the period, or the fleet's; None where there are none."""
-    scope = _scope(slug)
-    by = "user" if slug else "team"
+    scope = scope_of(slug)
+    by = spender_group(slug)
     seen = costs.look(interval, by, "job", scope=scope)
     usd = seen.totals().cost_usd
     if not usd:
@@ -144,7 +143,7 @@ def drivers_in(interval: Interval, slug: str) -> Drivers | None:
 
 
 def _spenders(held: Look, by: str, telling: "_Telling") -> DriverKind:
-    spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
+    spenders = by_cost(held.by(by))
     usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
     title, rest = ("People", NOBODY_NAMED) if by == "user" else ("Teams", NO_TEAM)
     address = telling.page("costs", group_by=by)
@@ -164,14 +163,6 @@ def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind
     usd = exact_sum(map(_wasted_usd, causes))
     address = telling.page("findings", status="all")
     return DriverKind("Causes of waste", usd, telling.causes(causes), address)
-
-
-def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:
-    """The part of its month that was over when its dollars were told; None: nothing was."""
-    spent_until_ms = breach.facts.get("spent_until_ms")
-    last_ms = spent_until_ms or (breach.until_ms if is_over else to_ms(now))
-    month = calendar.month(calendar.month_of(from_ms(last_ms - 1), zone()), zone())
-    return Interval(month.start, from_ms(last_ms)) if month.start_ms < last_ms else None
 
 
 @dataclass(frozen=True, slots=True)

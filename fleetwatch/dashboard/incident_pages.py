@@ -16,7 +16,8 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch, named
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.measuring.cause_words import FIX, NO_CAUSE
+from fleetwatch.alerts.measuring.cause_words import FIX, NO_CAUSE, apart
+from fleetwatch.alerts.measuring.last_holders import is_ended_by_fault
 from fleetwatch.alerts.measuring.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.alerts.models import Incident, Route
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
@@ -36,7 +37,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, to_ms
 
 TYPE = "Type this:"
 PIDS = re.compile(r"--pid (\d{1,10})\b")
@@ -261,21 +262,16 @@ def _sentence(step: Step) -> str:
 
 def _told_steps(actions: Sequence[str], breach: Breach) -> list[Step]:
     """Those that the breach's message named."""
-    fixes = [action.removeprefix(FIX) for action in actions if action.startswith(FIX)]
-    return [_step(fix, breach) for fix in fixes]
+    return [_step(action, breach) for action in actions if action.startswith(FIX)]
 
 
-def _step(text: str, breach: Breach) -> Step:
-    """Apart from its sentence what a message has at the end of it: a command that is known."""
-    if breach.command and text.startswith(breach.command):
-        return Step(f"End the job{text.removeprefix(breach.command)}", breach.command)
+def _step(action: str, breach: Breach) -> Step:
+    """Apart from its sentence what is to be typed."""
+    step = apart(action, breach)
+    text = step.text.removeprefix(FIX)
+    text = f"{text[:1].upper()}{text[1:]}"
     cause = BY_CODE.get(breach.label("cause"))
-    of_cause = [step.code for step in cause.fixes if step.code] if cause else []
-    codes = (breach.command, *breach.codes, *of_cause)
-    code = next((code for code in codes if code and text.endswith(code)), "")
-    sentence = text.removesuffix(code).strip() if code else text
-    text = f"{sentence[:1].upper()}{sentence[1:]}"
-    return Step(text or TYPE, code or _code_of(cause, text))
+    return Step(text or TYPE, step.code or _code_of(cause, text))
 
 
 def _code_of(cause: Cause | None, sentence: str) -> str:
@@ -314,11 +310,7 @@ def holders(breach: Breach) -> list[Held]:
 
 def _held(job: Job, hold: Holder, breach: Breach) -> Held:
     until_ms = _held_until_ms(job, hold)
-    is_ended = (
-        breach.word == FAULTY
-        and until_ms is not None
-        and abs(from_ms(until_ms) - from_ms(breach.since_ms)) <= JUST_BEFORE
-    )
+    is_ended = breach.word == FAULTY and is_ended_by_fault(until_ms, breach.since_ms)
     return Held(job, until_ms, runs_usd([job])[job.pk] if is_ended else None)
 
 

@@ -60,6 +60,14 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A sentence or some of a mail, and what to type below them ("" = nothing)."""
+
+    text: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message; every transport renders the same object.
 
@@ -74,6 +82,7 @@ class Message:
     unsubscribe_url: where the person who gets it can stop such; "" = it is for no person.
     settings_url: where it is said who gets such, "" = that is said nowhere. lists: what a mail has
     in place of rows, and of the field of the same name; `notes` stand below them in place of text.
+    paragraphs: the text as a mail has it, what is to be typed apart from the sentences.
     """
 
     title: str
@@ -94,6 +103,7 @@ class Message:
     settings_url: str = ""
     lists: tuple[Listing, ...] = ()
     notes: str = ""
+    paragraphs: tuple[Paragraph, ...] = ()
 
     def __post_init__(self) -> None:
         _of("severity", self.severity, SEVERITIES)

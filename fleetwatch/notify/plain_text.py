@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from django.template.loader import render_to_string
 
-from fleetwatch.notify.message import PAGES, Item, Listing, Message, one_line
+from fleetwatch.notify.message import PAGES, Item, Listing, Message, Paragraph, one_line
 
 WIDTH = 76  # RFC 5322 2.1.1 wants lines below 79
 INDENT = "  "
@@ -28,6 +28,7 @@ def plain_text(message: Message, *, chart: object = None, links: Sequence[object
         "settings": f"Change or stop it: {message.settings_url}"
         if message.settings_url
         else "Channels and rules: settings.",
+        "closing": "\n".join(map(_paragraph, message.paragraphs)) or message.text,
         "lists": "\n\n".join(map(_listed, message.lists)),
     }
     text = render_to_string("notify/message.txt", shown)
@@ -57,6 +58,11 @@ def without_own_links(stored: Mapping[str, Any]) -> Message | None:
         each for each in message.buttons if page and (each.url == page or each.action in PAGES)
     )
     return replace(message, buttons=buttons, url=page, unsubscribe_url="")
+
+
+def _paragraph(paragraph: Paragraph) -> str:
+    code = f"\n\n{CODE}{one_line(paragraph.code, 1000)}\n" if paragraph.code else ""
+    return f"{paragraph.text}{code}"
 
 
 def _listed(listing: Listing) -> str:

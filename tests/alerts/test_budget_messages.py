@@ -2,13 +2,16 @@
 
 import pytest
 
+from fleetwatch.accounts.models import Organisation, Team, User
+from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.message import Message
-from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.plain_text import plain_text, without_own_links
 from fleetwatch.notify.services import create_channel
 from fleetwatch.notify.transports.slack_blocks import click_buttons, payload, url_buttons
+from tests.alerts import people
 from tests.alerts.factories import a_rule
 from tests.alerts.test_budget_spent import a_budget, day, spent, states
 from tests.alerts.test_money_conditions import an_outlook
@@ -108,3 +111,61 @@ def test_that_it_is_over_leads_to_the_budget_too():
     message = newest_message()
     assert message.severity == "resolved"
     assert [each.action for each in message.buttons] == ["spending", "budget"]
+
+
+def pages(message: Message) -> list[str]:
+    return [each.action for each in message.buttons if each.action in ("spending", "budget")]
+
+
+def limited() -> None:
+    organisation()
+    Organisation.objects.update(others_shown="teams")
+
+
+def a_message(*, team: str = "nlp") -> Message:
+    a_budget_rule()
+    a_budget("300", team=team)
+    spent(10, 0)
+    states(1.5)
+    return newest_message()
+
+
+def test_strangers_are_led_to_no_page_that_is_closed_to_some_of_them():
+    limited()
+
+    message = a_message()
+
+    assert pages(message) == []
+    assert message.buttons[-1].action == "open"
+
+
+def test_the_operators_are_led_to_the_budgets_pages():
+    limited()
+    people.route("operators", Channel.objects.get())
+
+    assert pages(a_message()) == ["spending", "budget"]
+
+
+@pytest.mark.parametrize(("team", "leads"), [("nlp", ["spending", "budget"]), ("", [])])
+def test_a_teams_channel_is_led_to_the_teams_budget_and_not_to_the_fleets(team, leads):
+    limited()
+    channel = Channel.objects.get()
+    people.route("team", channel, of=people.team("nlp"))
+    a_budget_rule().channels.add(channel)
+    a_budget("300", team=team)
+    spent(10, 0)
+
+    states(1.5)
+
+    assert pages(newest_message()) == leads
+
+
+def test_a_team_member_may_open_the_pages_that_a_teams_message_leads_to(client, plain_static_files):
+    limited()
+    client.force_login(User.objects.create(username="vera", role="engineer"))
+    people.team("nlp", User.objects.get(username="vera"))
+    people.route("team", Channel.objects.get(), of=Team.objects.get(slug="nlp"))
+
+    for each in a_message().buttons:
+        if each.action in ("spending", "budget"):
+            assert client.get(each.url.removeprefix(BASE)).status_code == 200

@@ -231,7 +231,7 @@ def test_a_message_of_a_budget_that_is_passed_says_each_length_beside_what_it_is
 
     message = Delivery.objects.get().message
     assert message["title"] == newest().title
-    over, beyond = "is over 80 % for 20 h 00 m", "over all of it for 16 h 00 m, by $40.00"
+    over, beyond = "has been over 80 % for 20 h 00 m", "over all of it for 16 h 00 m, by $40.00"
     assert message["summary"] == f"The budget of NLP {over}, and {beyond}."
     labels = [each["label"] for each in message["buttons"]]
     assert labels == [

@@ -142,7 +142,7 @@ def test_it_fires_and_says_how_many_and_why_that_may_be():
     breach = stored_breach(incident.facts)
     assert (incident.subject, incident.state) == ("della", "firing")
     assert incident.fired_ms == T0 + 30 * MINUTE
-    assert breach.what == "At least 2 GPUs of cluster della stood free that jobs waited for"
+    assert breach.what == "At least 2 GPUs of cluster della stood free while jobs waited for them"
     assert breach.facts == {"free": 2, "pending": 4}
     assert breach.labels == {"cluster": ("della",), "cause": ("queue_or_scheduler",)}
     assert "squeue -t PD" in breach.actions[0]

@@ -86,10 +86,36 @@ def test_it_says_whose_job_held_the_gpu_as_it_broke_and_that_nobody_owns_it(rule
 
     states(5)
 
-    who = "sofia (vision), by job slurm/della/7"
+    until = "which held it until 08:59 UTC, ended by the fault"
+    who = f"sofia (vision), by job slurm/della/7, {until}"
     fields = dict(Delivery.objects.get().message["fields"])
     assert dict(newest().lines)["Held by"] == fields["Held by"] == who
     assert (newest().owner, "Owner" in fields) == ("", False)
+
+
+def test_of_a_job_whose_end_nobody_told_it_says_no_end(rule):
+    gpu = a_gpu()
+    held_by(gpu, a_job(key="slurm/della/7", user="sofia", start_ms=ms(-20)), -20, 0)
+    broken(gpu, (0, None, "xid_79"))
+
+    states(5)
+
+    who = "sofia (nlp), by job slurm/della/7, which held it as it broke"
+    assert dict(newest().lines)["Held by"] == who
+
+
+def test_while_it_goes_on_the_gpu_has_been_unable_to_work_and_then_had_been(rule):
+    create_channel("slack", "ops", {"webhook_url": "https://hooks.example/x"}, now=at(0))
+    gpu = a_gpu()
+    broken(gpu, (0, None, "gpu_lost"))
+    states(5)
+    broken(gpu, (0, 6, "gpu_lost"))
+    states(8)
+
+    opened, over = (each.message["summary"] for each in Delivery.objects.order_by("pk"))
+    assert " has been unable to work (" in opened
+    assert opened.endswith(" for 5 m.")
+    assert over.endswith("It had been unable to work for 6 m.")
 
 
 def test_a_job_that_let_the_gpu_go_long_before_is_not_named(rule):

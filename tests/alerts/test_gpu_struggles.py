@@ -308,7 +308,7 @@ class TestMemoryErrors:
         states(30)
 
         breach = newest()
-        errors_of_it = "errors of its memory (2 times in 24 h: 1 by XID 63, 1 by XID 94)"
+        errors_of_it = "memory errors (2 times in 24 h: 1 by XID 63, 1 by XID 94)"
         assert breach.does == f"gpu-01 GPU 3 works with {errors_of_it}"
         assert breach.what == f"gpu-01 GPU 3 worked with {errors_of_it}"
         assert breach.facts == {"times": 2, "xids": [63, 94]}
@@ -316,14 +316,14 @@ class TestMemoryErrors:
     @pytest.mark.parametrize(
         ("outage", "words"),
         [
-            ((20, None, "gpu_lost"), "had memory errors ({}), then was lost 09:20 UTC"),
-            ((20, None, "xid_79"), "had memory errors ({}), then was lost 09:20 UTC"),
+            ((20, None, "gpu_lost"), "had memory errors ({}), then was lost at 09:20 UTC"),
+            ((20, None, "xid_79"), "had memory errors ({}), then was lost at 09:20 UTC"),
             (
                 (20, None, "needs_reset"),
                 "had memory errors ({}), then could not work from 09:20 UTC on",
             ),
-            ((20, 25, "gpu_lost"), "works with errors of its memory ({})"),
-            ((20, None, "drained"), "works with errors of its memory ({})"),
+            ((20, 25, "gpu_lost"), "works with memory errors ({})"),
+            ((20, None, "drained"), "works with memory errors ({})"),
         ],
     )
     def test_one_that_was_lost_since_is_not_said_to_work(self, outage, words):

@@ -9,6 +9,8 @@ from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
 from fleetwatch.alerts.measuring.gpu_places import places
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group
+from fleetwatch.notify.plain_text import plain_text
+from fleetwatch.notify.transports.email import html
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits
@@ -166,8 +168,8 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     assert message.title == "idle · node-014 GPU 3, 4 (H100 SXM) · since 09:10 UTC (3 h 20 m)"
     assert (
         message.summary
-        == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” did nothing for 3 h 20 m. Owner: ana"
-        " (nlp)."
+        == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” have done nothing for 3 h 20 m. Owner:"
+        " ana (nlp)."
     )
     assert message.fields == (
         ("Owner", "ana (nlp)"),
@@ -399,3 +401,85 @@ def test_each_gpu_goes_on_to_now_from_where_it_is_counted():
     assert told.counted_until_ms == ms(208)
     # 12 minutes of the one, 20 of the other
     assert told.cost_at(ms(222)) == Decimal("11.80") + Decimal("0.6") + Decimal("0.333333")
+
+
+def over_by(*subjects: str):
+    """Of incidents of these jobs, each of which cost $10.80."""
+    gpu = an_idle_gpu(3)
+    own = {"node": ("node-014",), "user": ("ivan",)}
+    several = [
+        Case(
+            pk,
+            job_idle.breach(facts(job_key=key, user="ivan", labels=own, gpus=(gpu,))),
+            "",
+            resolution,
+        )
+        for pk, (key, resolution) in enumerate(
+            zip(subjects, ("it worked", "it ended", "it ended"), strict=False)
+        )
+    ]
+    return in_words(several)
+
+
+def test_a_job_that_was_idle_twice_is_counted_and_listed_once():
+    message = over_by("slurm/della/1", "slurm/della/1")
+
+    assert message.title == "resolved · 1 job of ivan (nlp), 2 incidents, cost $21.60"
+    assert message.summary == "1 job was idle and no longer is."
+    assert message.rows[1:] == (("slurm/della/1 “sweep-7”", "it worked; it ended", "$21.60"),)
+
+
+def test_of_several_jobs_each_is_counted_once():
+    message = over_by("slurm/della/1", "slurm/della/2", "slurm/della/1")
+
+    assert message.title == "resolved · 2 jobs of ivan (nlp), 3 incidents, cost $32.40"
+    assert message.summary == "2 jobs were idle and no longer are."
+    assert [row[2] for row in message.rows[1:]] == ["$21.60", "$10.80"]
+
+
+def test_as_many_jobs_as_incidents_are_counted_alone():
+    title = over_by("slurm/della/1", "slurm/della/2").title
+
+    assert title == "resolved · 2 jobs of ivan (nlp), cost $21.60"
+
+
+def test_a_mail_has_what_to_type_on_a_line_of_its_own():
+    message = opened(facts(job_gpus=2))
+
+    assert message.text.startswith("Fix: scancel 48213, or give the GPUs back.")
+    fix = message.paragraphs[0]
+    assert fix.code == "scancel 48213"
+    assert fix.text.startswith("Fix: end the job, or give the GPUs back.")
+    assert "\n\n      scancel 48213\n" in plain_text(message)
+    assert ">scancel 48213</pre>" in html(message)
+    assert not [each for each in message.paragraphs if "scancel" in each.text]
+
+
+def with_actions(*actions: str, codes: tuple[str, ...] = ()):
+    breach = replace(job_idle.breach(facts()), actions=actions, codes=codes, command="")
+    setting = {"rule_name": "Job idle", "severity": "warning", "zone": UTC, "now": at(211)}
+    return of_group([Case(7, breach, "", "")], Setting(**setting, base="http://fleet"))
+
+
+def test_several_fixes_are_numbered_in_their_order():
+    drain, again = "Fix: drain the node: scontrol drain n1", "Fix: replace the GPU."
+
+    message = with_actions(drain, again, "A test looks alike.", codes=("scontrol drain n1",))
+
+    assert message.text.splitlines() == [
+        "Fix, in this order:",
+        "1. Drain the node: scontrol drain n1",
+        "2. Replace the GPU.",
+        "A test looks alike.",
+    ]
+    assert [(each.text, each.code) for each in message.paragraphs][1:3] == [
+        ("1. Drain the node:", "scontrol drain n1"),
+        ("2. Replace the GPU.", ""),
+    ]
+
+
+def test_a_hostile_action_is_escaped_in_mail():
+    message = with_actions("Fix: see <b>: kill <i>", codes=("kill <i>",))
+
+    assert "kill &lt;i&gt;</pre>" in html(message)
+    assert "<b>" not in html(message)

@@ -176,7 +176,7 @@ def test_it_says_what_it_costs_and_what_to_do():
     assert breach.path == "/nodes/gpu-%3Cb%3E%E2%80%AE%2Ax%2A"
     message = Delivery.objects.get().message
     assert message["title"] == "silent · gpu-<b>*x* (2 × H100 SXM) · since 09:00 UTC (30 m)"
-    assert message["summary"] == ("Node gpu-<b>*x* with 2 × H100 SXM sent nothing for 30 m.")
+    assert message["summary"] == ("Node gpu-<b>*x* with 2 × H100 SXM has sent nothing for 30 m.")
     assert ["So far", "$2.00"] in message["fields"]
     assert "systemctl status fleetwatch-agent" in message["text"]
 

@@ -104,7 +104,10 @@ def test_it_names_the_processes_whose_they_are_what_they_cost_and_what_to_do(rul
     assert breach.path == f"/gpus/{gpu.uuid}"
     assert breach.what.endswith("which no job was given, was held by 2 processes of ana")
     assert ("pid 4712 ana python train.py zombie") in dict(breach.lines)["Processes"]
-    assert "end them (kill 4711)" in breach.actions[0]
+    look, end = breach.codes
+    assert look == "ps -o pid,user,lstart,args -p 4711"
+    assert end == "kill 4711"
+    assert (breach.actions[0].endswith(look), breach.actions[1].endswith(end)) == (True, True)
 
 
 def test_half_of_a_gpu_costs_half(rule):
@@ -150,7 +153,7 @@ def test_the_gpus_of_a_node_are_one_message(rule):
     states(30)
 
     message = Delivery.objects.get().message
-    assert message["title"].startswith("orphaned · 8 GPUs of nobody known on ")
+    assert message["title"].startswith("held by no job · 8 GPUs on ")
     assert message["rows"][0][0] == "GPU"
 
 

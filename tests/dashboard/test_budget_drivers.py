@@ -6,7 +6,12 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.visibility import Sight, seeing
+from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.measuring.month_drivers import with_drivers
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
@@ -15,7 +20,7 @@ from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import breach
-from tests.diagnosis.told import finding
+from tests.diagnosis.told import cause, finding
 from tests.markup import in_text, tight
 
 FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}
@@ -211,3 +216,49 @@ def test_the_page_begins_with_what_is_left(admin, spending):
     assert "<dt>Left</dt>" in page
     assert "$160" in page
     assert "What drives it" in page
+
+
+def message_lines(incident: Incident, seen: Sight | None = None) -> dict[str, str]:
+    """What the budget's message says beside its own lines to who sees that."""
+    told = stored_breach(incident.facts)
+    with seeing(lambda: seen):
+        return dict(with_drivers(told, NOW).lines[len(told.lines) :])
+
+
+def test_a_message_names_the_top_spender_and_the_top_cause_with_their_dollars(db, spending):
+    stalled = Entry.objects.filter(state="stalled").select_related("gpu", "job")
+    for each in stalled:
+        cause(
+            "data_starved", of=each.job, on=each.gpu, start=each.start, waste="stalled_probable_ms"
+        )
+
+    assert message_lines(budget_incident("teams/nlp")) == {
+        "Top spender": "ann: $20.00, 67 % of what was spent",
+        "Top cause": f"{title('data_starved')}: $4.00, 100 % of what was wasted",
+    }
+    # of the fleet's $36.00
+    assert message_lines(budget_incident("fleet"))["Top team"] == (
+        "nlp: $30.00, 83 % of what was spent"
+    )
+
+
+def test_a_message_names_no_cause_where_none_is_known(db, spending):
+    assert set(message_lines(budget_incident("teams/nlp"))) == {"Top spender"}
+
+
+def test_a_message_of_a_month_without_dollars_names_nobody(db):
+    assert message_lines(budget_incident("teams/nlp")) == {}
+
+
+@pytest.mark.parametrize(
+    ("subject", "of_team", "names"),
+    [("teams/nlp", "nlp", True), ("teams/nlp", "cv", False), ("fleet", "nlp", False)],
+)
+def test_only_who_sees_all_of_a_budgets_dollars_is_told_who_spent_them(
+    db, spending, subject, of_team, names
+):
+    team, _ = Team.objects.get_or_create(slug=of_team)
+
+    told = message_lines(budget_incident(subject), Sight(0, frozenset({team.pk}), ()))
+
+    assert bool(told) is names

@@ -57,12 +57,17 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     return [_breach(each, nodes, watch) if nodes else None for each, nodes in there]
 
 
+def _names(nodes: Sequence[Node]) -> str:
+    names = ", ".join(one_line(node.name, 40) for node in nodes[:NAMED])
+    more = len(nodes) - NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
 def _breach(episode: Episode, nodes: Sequence[Node], watch: Watch) -> Breach:
     count = len(nodes)
-    names = ", ".join(one_line(node.name, 40) for node in nodes[:NAMED])
-    more = f" and {count - NAMED} more" if count > NAMED else ""
     run = f"{count} node{'s' * (count > 1)}"
     hub = agent_package.version()
+    agent = f"agent {episode.subject} (the hub hands out {hub})"
     return Breach(
         subject=episode.subject,
         kind="agent",
@@ -73,12 +78,13 @@ def _breach(episode: Episode, nodes: Sequence[Node], watch: Watch) -> Breach:
         tag="old agent",
         title=f"old agent · {episode.subject} on {run}",
         where=run,
-        what=f"{run} ran agent {episode.subject}; the hub hands out {hub}",
+        what=f"{run} ran {agent}",
+        has=f"{run} {'has' if count == 1 else 'have'} run {agent}",
         had="They had run it",
         limit=f"older than {hub}",
         name=run,
         has_cost=False,
-        lines=(("Nodes", names + more),),
+        lines=(("Nodes", _names(nodes)),),
         actions=("Fix: run the line of the node's page that upgrades its agent on each of them.",),
         labels={"node": tuple(node.name for node in nodes)},
         facts={"nodes": count, "hub_version": hub},

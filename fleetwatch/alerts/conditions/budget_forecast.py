@@ -126,6 +126,7 @@ def _breach(
         where=f"budget of {label}",
         what=f"The forecast for {label} was above its budget",
         does=f"The forecast for {label} is above its budget",
+        has=f"The forecast for {label} has been above its budget",
         had="The forecast had been above the budget",
         limit=f"forecast ≥ {watch.settings.threshold:g} %",
         name=label,

@@ -114,7 +114,8 @@ def _breach(
         where=where,
         what=f"The {where} was over {limit}",
         does=f"The {where} is over {over}",
-        had="It had been over it",
+        has=f"The {where} has been over {limit}",
+        had=f"It had been over {limit}",
         limit=f"spent ≥ {limit}",
         name=label,
         has_cost=False,  # what is spent is no waste: beside idle GPUs it would be summed as such

@@ -70,13 +70,15 @@ def _breach(episode: Episode, channel: Channel, watch: Watch) -> Breach:
         tag="channel",
         title=f"channel dead · {name}",
         where=name,
-        what=f"Nothing arrived by the channel {name}",
-        had="Nothing had arrived by it",
+        what=f"Nothing arrived through the channel {name}",
+        does=f"Nothing arrives through the channel {name}",
+        has=f"Nothing has arrived through the channel {name}",
+        had="Nothing had arrived through it",
         limit=f"nothing arrives ≥ {watch.settings.minutes:g} min",
         name=name,
         has_cost=False,
         lines=(("Where", one_line(where(channel), 100)), ("Last answer", _answer(channel))),
-        actions=("Fix: enter its settings anew, or send a test message, under settings.",),
+        actions=("Fix: enter its settings again under Settings, or send a test message there.",),
     )
 
 

@@ -59,10 +59,14 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     return [None if node is None else _breach(each, node, watch) for each, node in there]
 
 
+def _off(node: Node) -> str:
+    ahead_s = -(node.clock_offset_ms or 0) / 1000
+    return f"{abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'}"
+
+
 def _breach(episode: Episode, node: Node, watch: Watch) -> Breach:
     name = one_line(node.name, 60)
-    ahead_s = -(node.clock_offset_ms or 0) / 1000
-    off = f"{abs(ahead_s):.1f} s {'ahead' if ahead_s > 0 else 'behind'}"
+    off = _off(node)
     return Breach(
         subject=node.name,
         kind="node",
@@ -70,15 +74,17 @@ def _breach(episode: Episode, node: Node, watch: Watch) -> Breach:
         until_ms=episode.until_ms,
         word="off",
         tag="clock off",
-        title=f"clock off · {name} {off}",
+        title=f"clock off · {name} {off.removesuffix(' of')}",
         where=name,
-        what=f"The clock of node {name} was {off} of the hub's",
-        does=f"The clock of node {name} is {off} of the hub's",
+        what=f"The clock of node {name} was {off} the hub's",
+        does=f"The clock of node {name} is {off} the hub's",
+        has=f"The clock of node {name} has been {off} the hub's",
         had="It had been off",
         limit=f"off ≥ {watch.settings.threshold:g} s",
         has_cost=False,
-        lines=(("Clock", off),),
-        actions=("Fix: let the node's clock be set by NTP (chronyc tracking, timedatectl).",),
+        lines=(("Clock", f"{off} the hub's"),),
+        actions=("Fix: let NTP set the node's clock; whether it does so is seen by: timedatectl",),
+        codes=("timedatectl",),
         labels={"node": (node.name,)},
         facts={"offset_ms": node.clock_offset_ms},
     )

@@ -130,6 +130,7 @@ def _breach(episode: Episode, line: Line, watch: Watch) -> Breach:
         title=f"{cause} · {where}",
         where=where,
         what=f"Nobody decided on “{cause}” of {where}",
+        has=f"Nobody has decided on “{cause}” of {where}",
         had="It had been open",
         limit=f"could have saved ≥ ${watch.settings.threshold:g} in 30 days",
         name=cause,

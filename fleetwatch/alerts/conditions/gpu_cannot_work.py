@@ -20,7 +20,12 @@ from fleetwatch.alerts.measuring.gpu_words import (
     with_model,
 )
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
-from fleetwatch.alerts.measuring.last_holders import Holders, holder_lines, last_holders
+from fleetwatch.alerts.measuring.last_holders import (
+    Holders,
+    LastHolder,
+    holder_lines,
+    last_holders,
+)
 from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.alerts.measuring.reset_steps import (
     Reset,
@@ -39,7 +44,6 @@ from fleetwatch.diagnosis.findings.fault_history import (
 )
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.observations import Outage
 from fleetwatch.ledger.judgement_inputs import posted_outages
@@ -63,7 +67,7 @@ class Fault:
     clusters: tuple[str, ...]
     scheduler: str
     history: FaultHistory
-    holder: Job | None
+    holder: LastHolder | None
 
     @property
     def wrong(self) -> str:
@@ -187,7 +191,8 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         where=where,
         what=f"{where} could not work ({fault.wrong})",
         does=f"{where} can't work ({fault.wrong})",
-        had="It could not work",
+        has=f"{where} has been unable to work ({fault.wrong})",
+        had="It had been unable to work",
         limit=f"can't work ≥ {watch.settings.minutes:g} min",
         name=where,
         usd_per_hour=fault.cost.usd_per_hour,
@@ -196,7 +201,7 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         has_example_rates=fault.cost.has_example_rates,
         lines=(
             ("What is wrong", fault.wrong),
-            *holder_lines(fault.holder),
+            *holder_lines(fault.holder, episode.since_ms, watch.end_ms),
             *fault_lines(fault.history, zone(), watch.end_ms),
         ),
         actions=fault.fixes.actions,

@@ -198,7 +198,7 @@ def _failed(uuids: Iterable[str], now_ms: int) -> dict[str, Outage]:
 
 def _since_when(outage: Outage, now_ms: int) -> str:
     at = wording.moment(from_ms(outage.start_ms), zone(), now=from_ms(now_ms))
-    return f"was lost {at}" if outage.reason in LOST else f"could not work from {at} on"
+    return f"was lost at {at}" if outage.reason in LOST else f"could not work from {at} on"
 
 
 def _is_within(trouble: Trouble, outages: Iterable[tuple[int, int]]) -> bool:
@@ -252,10 +252,18 @@ def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tupl
     return tuple(each for each in own if low_ms < each.start_ms < episode.until_ms)
 
 
+def _words(struggle: Struggle, worked: str, since: str = "") -> str:
+    """That it worked with errors; of one that was lost since that, and what it is `since`."""
+    where = place_of(struggle.gpu)
+    errors = f"memory errors ({struggle.errors})"
+    if struggle.lost:
+        return f"{where} had {errors}, then {struggle.lost}{since}"
+    return f"{where} {worked} with {errors}"
+
+
 def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
     gpu = struggle.gpu
     where = place_of(gpu)
-    had = f"{where} had memory errors ({struggle.errors}), then {struggle.lost}"
     return Breach(
         subject=episode.subject,
         kind="gpu",
@@ -265,9 +273,11 @@ def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
         tag="memory errors",
         title=f"memory errors · {with_model(gpu)}",
         where=where,
-        what=had if struggle.lost else f"{where} worked with {_in_memory(struggle)}",
-        does=had if struggle.lost else f"{where} works with {_in_memory(struggle)}",
-        had="It had errors of its memory",
+        what=_words(struggle, "worked"),
+        does=_words(struggle, "works"),
+        has=_words(struggle, "has worked", "; it has been failing"),
+        had="It had had memory errors",
+        several="working with memory errors",
         limit=f"≥ {watch.settings.threshold:g} in 24 h",
         name=where,
         has_cost=False,
@@ -277,10 +287,6 @@ def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
         labels=gpu_labels([gpu], struggle.clusters),
         facts={"times": struggle.times, "xids": struggle.xids},
     )
-
-
-def _in_memory(struggle: Struggle) -> str:
-    return f"errors of its memory ({struggle.errors})"
 
 
 CONDITION = Condition(

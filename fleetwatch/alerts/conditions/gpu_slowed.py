@@ -157,6 +157,7 @@ def _breach(
         where=where,
         what=f"{where} was slowed by heat or power",
         does=f"{where} is slowed by heat or power",
+        has=f"{where} has been slowed by heat or power",
         had="It had been slowed",
         limit=f"slowed ≥ {watch.settings.minutes:g} min",
         name=where,

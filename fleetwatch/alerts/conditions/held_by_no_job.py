@@ -138,6 +138,7 @@ def _seen(episode: Episode, processes: Sequence[GPUProcess]) -> tuple[GPUProcess
 
 def _breach(episode: Episode, orphan: Orphan, watch: Watch) -> Breach:
     where = place_of(orphan.gpu)
+    fixes, codes = _fixes(orphan)
     return Breach(
         subject=episode.subject,
         kind="gpu",
@@ -149,7 +150,9 @@ def _breach(episode: Episode, orphan: Orphan, watch: Watch) -> Breach:
         where=where,
         what=f"{where}, which no job was given, was held by {_holders(orphan)}",
         does=f"{where}, which no job was given, is held by {_holders(orphan)}",
+        has=f"{where}, which no job was given, has been held by {_holders(orphan)}",
         had="It had been held by no job",
+        several="held by no job",
         limit=f"held by no job ≥ {watch.settings.minutes:g} min",
         name=where,
         owner=one_line(", ".join(orphan.users), 80),
@@ -159,7 +162,8 @@ def _breach(episode: Episode, orphan: Orphan, watch: Watch) -> Breach:
         has_example_rates=orphan.cost.has_example_rates,
         memory_bytes=orphan.memory_bytes,
         lines=_lines(orphan),
-        actions=(_fix(orphan), ROOT_ALIKE),
+        actions=(*fixes, ROOT_ALIKE),
+        codes=codes,
         labels=orphan.labels,
         facts={"processes": [_process(each) for each in orphan.processes]},
     )
@@ -185,15 +189,20 @@ def _in_words(process: GPUProcess) -> str:
     return " ".join(word for word in words if word)
 
 
-def _fix(orphan: Orphan) -> str:
-    """How to see what they are and to end them; where none is seen, how the memory comes free."""
+def _fixes(orphan: Orphan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How to see what they are and to end them, and the commands that these end with; where none is
+    seen, how the memory comes free.
+    """
     pids = [str(each.pid) for each in orphan.processes if each.state != ZOMBIE]
     if not pids:
-        return f"Fix: {CAUSE.fixes[1].text} {CAUSE.fixes[1].code}"
+        step = CAUSE.fixes[1]
+        return (f"Fix: {step.text} {step.code}",), (step.code,)
+    look = f"ps -o pid,user,lstart,args -p {','.join(pids)}"
+    end = f"kill {' '.join(pids)}"
     return (
-        f"Fix: see on the node what they are (ps -o pid,user,lstart,args -p {','.join(pids)}), ask"
-        f" whose they are, then end them (kill {' '.join(pids)}): what was not saved is lost."
-    )
+        f"Fix: see on the node what they are, and ask whose they are: {look}",
+        f"Fix: end what nobody misses (what it has not saved is lost): {end}",
+    ), (look, end)
 
 
 def _process(process: GPUProcess) -> dict[str, str | int | None]:

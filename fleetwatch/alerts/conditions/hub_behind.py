@@ -32,8 +32,12 @@ DOES_AGAIN = "it works again"
 # a run may be late by so much, or take so long, and nothing is behind
 SLACK_MS = 5 * 60_000
 WHAT = {
-    DOOR: "The hub took no batches: agents keep them, and nobody sees the fleet",
-    AGENTS: "The hub took batches and no agent sent any",
+    DOOR: "The hub took no batches (agents keep them, and nobody sees the fleet)",
+    AGENTS: "The hub took batches, but no agent sent any",
+}
+HAS = {
+    DOOR: "The hub has taken no batches (agents keep them, and nobody sees the fleet)",
+    AGENTS: "The hub takes batches, but no agent has sent any",
 }
 FIX = {
     DOOR: "Fix: see whether the web process runs, the database answers and the disk has room.",
@@ -131,6 +135,7 @@ def _breach(episode: Episode, watch: Watch) -> Breach:
         title=f"FleetWatch is behind · {work or episode.subject}",
         where="FleetWatch",
         what=WHAT.get(episode.subject, f"FleetWatch's {work} was not done"),
+        has=HAS.get(episode.subject, f"FleetWatch's {work} has not been done"),
         had="It had not been done",
         limit=f"behind ≥ {watch.settings.minutes:g} min",
         name=work,

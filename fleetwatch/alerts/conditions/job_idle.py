@@ -419,6 +419,7 @@ def breach(facts: Facts) -> Breach:
         where=where,
         what=f"{_of_job(facts)} did nothing",
         does=_does(facts),
+        has=_has(facts),
         had=f"{_how_many(facts)} had been idle",
         limit=f"idle ≥ {facts.minutes:g} min",
         name=facts.job_name,
@@ -474,6 +475,10 @@ def _of_job(facts: Facts) -> str:
 
 def _does(facts: Facts) -> str:
     return f"{_of_job(facts)} {'does' if len(facts.gpus) == 1 else 'do'} nothing"
+
+
+def _has(facts: Facts) -> str:
+    return f"{_of_job(facts)} {'has' if len(facts.gpus) == 1 else 'have'} done nothing"
 
 
 def _how_many(facts: Facts) -> str:

@@ -35,6 +35,7 @@ TELLING = Telling(
     had="worked {rest} of the time",
     limit="used < {threshold} % of the time for {minutes} min",
     states=("stalled",),
+    several="hardly used",
 )
 
 CONDITION = Condition(

@@ -26,6 +26,9 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.memo import read_once
 from fleetwatch.notify.message import one_line
 
+LOOK = "systemctl status fleetwatch-agent"
+START = "systemctl start fleetwatch-agent"
+UNKNOWN = "Until then nobody knows what its jobs do, and its GPUs cost what they cost."
 HEARD = "it reports again"
 GONE = "it is no longer part of the fleet"
 # Of so many or more nodes not one is heard: that is the hub's, or the network's before it.
@@ -154,6 +157,7 @@ def _silent_nodes(names: Collection[str]) -> dict[str, SilentNode]:
 def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watch) -> Breach:
     cost = cost_of([gpu.pk for gpu in node.gpus], rates, episode.since_ms, episode.until_ms)
     name = one_line(node.name, 60)
+    whole = f"Node {name} with {node.held}"
     return Breach(
         subject=node.name,
         kind="node",
@@ -163,33 +167,29 @@ def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watc
         tag="silent",
         title=f"silent · {name} ({node.held})",
         where=name,
-        what=f"Node {name} with {node.held} sent nothing",
-        does=f"Node {name} with {node.held} sends nothing",
+        what=f"{whole} sent nothing",
+        does=f"{whole} sends nothing",
+        has=f"{whole} has sent nothing",
         had="It had been silent",
         limit=f"silent ≥ {watch.settings.minutes:g} min",
         usd_per_hour=cost.usd_per_hour,
         cost_usd=cost.usd,
         counted_until_ms=episode.until_ms,
         has_example_rates=cost.has_example_rates,
-        actions=(
-            _fix(node),
-            "Until then nobody knows what its jobs do, and it costs what it costs.",
-        ),
+        actions=_actions(node),
+        codes=(START, LOOK),
         labels=gpu_labels(node.gpus, node.clusters) | {"node": (node.name,)},
         facts={"gpu_count": len(node.gpus), "is_stopped": node.is_stopped},
     )
 
 
-def _fix(node: SilentNode) -> str:
+def _actions(node: SilentNode) -> tuple[str, ...]:
+    """What to do, in order."""
     if node.is_stopped:
-        return (
-            "Fix: its agent was stopped in order; start it again (systemctl start"
-            " fleetwatch-agent), or remove the node on its page."
-        )
-    return (
-        "Fix: see on the node whether it is up and its agent runs (systemctl status"
-        " fleetwatch-agent); remove the node on its page if it is gone for good."
-    )
+        first = f"Fix: its agent was stopped in order; start it again on the node: {START}"
+    else:
+        first = f"Fix: see on the node whether it is up and its agent runs: {LOOK}"
+    return first, "Fix: if the node is gone for good, remove it on its page.", UNKNOWN
 
 
 CONDITION = Condition(

@@ -95,16 +95,21 @@ def _breach(episode: Episode, seen: Seen, watch: Watch) -> Breach:
         title=f"unusual · {label} {did} {amounts}",
         where=label,
         what=f"{label} {did} more than is usual at these hours",
+        has=f"{label} has {did} more than is usual at these hours",
         had="It had been unusual",
         limit=f"${watch.settings.threshold:g} more than usual",
         name=label,
         cost_usd=seen.excess_usd,
         usd_per_hour=_per_hour(seen),
         lines=((did.capitalize(), amounts), *_movers(seen)),
-        actions=("Fix: ask who is named whether that was meant to be.",),
+        actions=("Fix: ask those who are named whether that was intended.",),
         labels=_labels(row),
-        facts={"usd": str(row.usd), "usual_usd": str(row.usual_usd), "metric": row.metric},
+        facts=_facts(row),
     )
+
+
+def _facts(row: Anomaly) -> dict[str, str]:
+    return {"usd": str(row.usd), "usual_usd": str(row.usual_usd), "metric": row.metric}
 
 
 def _per_hour(seen: Seen) -> Decimal:

@@ -1,7 +1,8 @@
 """A cause of diagnosis and its advice as messages say them. Pure."""
 
-from fleetwatch.alerts.breach import Line
+from fleetwatch.alerts.breach import Breach, Line
 from fleetwatch.diagnosis.cause import Step
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.notify.message import one_line
 
@@ -33,7 +34,12 @@ def what_to_do(advice: Advice | None) -> tuple[str, ...]:
 
 def fix_of(step: Step) -> str:
     """A step, with what to type where that is a line."""
-    return f"{FIX}{step.text} {_line(step.code)}".strip()
+    return f"{FIX}{step.text} {code_of(step)}".strip()
+
+
+def code_of(step: Step) -> str:
+    """What to type for it, where that is a line."""
+    return _line(step.code)
 
 
 def typed(advice: Advice | None) -> tuple[str, ...]:
@@ -42,6 +48,19 @@ def typed(advice: Advice | None) -> tuple[str, ...]:
         return ()
     first = advice.command or advice.steps[0].code
     return tuple(filter(None, map(_line, (first, *(step.code for step in advice.tell)))))
+
+
+def apart(action: str, breach: Breach) -> Step:
+    """An action apart from what of it is to be typed ("": nothing): a command that is known."""
+    fix = FIX if action.startswith(FIX) else ""
+    text = action.removeprefix(fix)
+    if breach.command and text.startswith(breach.command):
+        return Step(f"{fix}end the job{text.removeprefix(breach.command)}", breach.command)
+    cause = BY_CODE.get(breach.label("cause"))
+    of_cause = [step.code for step in cause.fixes if step.code] if cause else []
+    codes = (breach.command, *breach.codes, *of_cause)
+    code = next((code for code in codes if code and text.endswith(code)), "")
+    return Step(f"{fix}{text.removesuffix(code).strip() if code else text}", code)
 
 
 def _line(code: str) -> str:

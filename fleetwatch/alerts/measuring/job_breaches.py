@@ -49,7 +49,8 @@ class Telling:
     """How a condition tells its breaches. `states` are the ledger's whose time and dollars are
     lost; `did` is what the GPUs did ("{were} stuck"), and `had` the same when it is over
     ("been stuck"), with {lost} and {rest}, the share of their time in these states and in others.
-    `limit` is the rule's, with {threshold} and {minutes}.
+    `limit` is the rule's, with {threshold} and {minutes}; `several` is what a number of such are
+    ("": the word).
     """
 
     word: str
@@ -58,6 +59,7 @@ class Telling:
     had: str
     limit: str
     states: tuple[str, ...]
+    several: str = ""
 
     @property
     def says_share(self) -> bool:
@@ -285,10 +287,12 @@ class _Words:
 
     def what(self, facts: Facts) -> str:
         """What its GPUs did."""
-        count = len(facts.gpus)
-        whose = "The only GPU" if count == 1 else f"The {count} GPUs"
-        job = named(facts.job_key, facts.job_name)
-        return f"{whose} of job {job} {_with_shares(self.telling.did, facts)}"
+        return f"{_of_job(facts)} {_with_shares(self.telling.did, facts)}"
+
+    def has(self, facts: Facts) -> str:
+        """What they have done so far."""
+        have = "has" if len(facts.gpus) == 1 else "have"
+        return f"{_of_job(facts)} {have} {_with_shares(self.telling.had, facts)}"
 
     def had(self, facts: Facts) -> str:
         """The same when it is over."""
@@ -301,6 +305,12 @@ class _Words:
         return self.telling.limit.format(
             threshold=f"{self.settings.threshold:g}", minutes=f"{self.settings.minutes:g}"
         )
+
+
+def _of_job(facts: Facts) -> str:
+    count = len(facts.gpus)
+    whose = "The only GPU" if count == 1 else f"The {count} GPUs"
+    return f"{whose} of job {named(facts.job_key, facts.job_name)}"
 
 
 def _with_shares(words: str, facts: Facts) -> str:
@@ -347,7 +357,9 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         title=f"{word} · {where}{models(facts.gpus)}",
         where=where,
         what=words.what(facts),
+        has=words.has(facts),
         had=words.had(facts),
+        several=words.telling.several,
         during="within" if words.telling.says_share else "for",
         limit=words.limit,
         name=facts.job_name,

@@ -49,6 +49,7 @@ AGREED = "what it was about is agreed as not waste: the rest is less than the ru
 NOBODY = (figures.UNALLOCATED, figures.NOBODY, figures.UNMAPPED)
 STATES = ("idle", "stalled")
 WASTE = Scope(states=(*STATES, "unobserved"))
+FIX = "Fix: see on the waste page which jobs these are, and end or shrink what does nothing."
 HELD_BY = ("scheduler", "cluster", "team")
 FEW = 8  # periods; of more one look at their hours costs less than a look at each
 # an hour is diagnosed minutes after it is posted; what is not after so long counts as waste
@@ -351,11 +352,17 @@ def _from_each(several: Collection[Interval], group_by: str) -> OfSubject:
     return lambda key, interval: totals.get((key, interval))
 
 
+def _rate(usd: Decimal, episode: Episode) -> Decimal:
+    """Dollars an hour, of an episode of an hour or more."""
+    hours = Decimal(max(episode.until_ms - episode.since_ms, HOUR_MS)) / HOUR_MS
+    return pricing.usd(usd / hours)
+
+
 def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Breach:
     """What is told of it."""
     usd = waster.counted
-    hours = Decimal(max(episode.until_ms - episode.since_ms, HOUR_MS)) / HOUR_MS
-    rate = pricing.usd(usd / hours)
+    rate = _rate(usd, episode)
+    per_hour = f"{wording.usd(rate)}/h"
     limit = f"{wording.usd(Decimal(repr(watch.settings.threshold)))}/h"
     return Breach(
         subject=episode.subject,
@@ -365,9 +372,10 @@ def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Brea
         until_ms=episode.until_ms,
         word="wasteful",
         tag="waste",
-        title=f"waste · {waster.name} {wording.usd(rate)}/h",
+        title=f"waste · {waster.name} {per_hour}",
         where=waster.name,
-        what=f"GPUs of {waster.name} wasted {wording.usd(rate)}/h",
+        what=f"GPUs of {waster.name} wasted {per_hour}",
+        has=f"GPUs of {waster.name} have wasted {per_hour}",
         had=f"They had wasted more than {limit}",
         limit=f"wasted ≥ {limit}",
         owner=waster.name,
@@ -375,9 +383,7 @@ def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Brea
         cost_usd=usd,
         has_example_rates=waster.totals.has_example_rates,
         lines=waster.lines,
-        actions=(
-            "Fix: see on the waste page which jobs it is, and end or shrink what does nothing.",
-        ),
+        actions=(FIX,),
         labels=waster.labels,
         facts=waster.facts,
     )

@@ -15,6 +15,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.alerts.breach import Breach, stored_breach
 from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
+from fleetwatch.alerts.measuring.month_drivers import opens_budget, with_drivers
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
 from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes
@@ -91,11 +92,20 @@ class GroupNews:
         """Of the incident that was there first; the others of the group have the same owner."""
         return stored_breach(self.incidents[0].facts)
 
-    def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
+    def message(
+        self, zone: ZoneInfo, now: datetime, *, again: bool = False, to_strangers: bool = False
+    ) -> Message:
         """How it stands, or (again) that it still does."""
-        setting = replace(setting_of(self.group, zone, now), severity=self.severity)
+        setting = replace(
+            setting_of(self.group, zone, now),
+            severity=self.severity,
+            leads_to_budgets=not to_strangers and opens_budget(self.first_breach),
+        )
         bare = self.cases
-        standing = [left(each.breach) if each.resolution else each.breach for each in bare]
+        standing = [
+            left(each.breach) if each.resolution else with_drivers(each.breach, now)
+            for each in bare
+        ]
         breaches = with_causes([advised(each, now) for each in standing], now)
         cases = [replace(each, breach=of) for each, of in zip(bare, breaches, strict=True)]
         if again:

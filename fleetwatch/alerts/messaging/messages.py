@@ -10,6 +10,13 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.breach import Breach, Line, named
 from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, OF_SEVERAL
+from fleetwatch.alerts.messaging.closings import (
+    Closing,
+    closing,
+    ending,
+    of_action,
+    what_to_do,
+)
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
@@ -38,13 +45,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is the same for every message of an evaluation; `base` is where our pages are."""
+    """What is the same for every message of an evaluation; `base` is where our pages are, and
+    `leads_to_budgets` whether all who read it may open those of its budget.
+    """
 
     rule_name: str
     severity: str
     zone: ZoneInfo
     now: datetime
     base: str
+    leads_to_budgets: bool = True
 
     def clock(self, at_ms: int) -> str:
         """A moment as these people read it."""
@@ -113,16 +123,16 @@ def _opened(case: Case, setting: Setting) -> Message:
     breach = case.breach
     since = setting.clock(breach.since_ms)
     length = _length(breach)
-    texts = (case.status, case.note, _example_note(breach), *breach.actions)
-    return Message(
+    notes = (case.status, case.note, _example_note(breach))
+    message = Message(
         title=_title(breach, f"{since} ({length})"),
-        summary=f"{_being(breach)} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
+        summary=f"{_so_far(breach)} {length}{_passed(breach)}.{_owned(breach)}",
         fields=_of_opened(breach, setting),
         url=_url(case, setting),
         severity=setting.severity,
         buttons=_buttons([case], setting),
-        text="\n".join(text for text in texts if text),
     )
+    return ending(message, [*map(closing, filter(None, notes)), *what_to_do(breach)])
 
 
 def _of_opened(breach: Breach, setting: Setting) -> tuple[Line, ...]:
@@ -142,11 +152,10 @@ def _title(breach: Breach, since: str) -> str:
     return breach.title if breach.passed_ms else f"{breach.title} · since {since}"
 
 
-def _being(breach: Breach) -> str:
-    """What goes on; what a budget does names its sum already, so its share is said as it stands."""
-    if breach.kind != "budget":
-        return breach.what
-    return f"The {breach.where} is {breach.word}" if not breach.is_expected else breach.does
+def _so_far(breach: Breach) -> str:
+    """What has gone on, before its length."""
+    during = "in the last" if breach.during == "within" else breach.during
+    return f"{breach.so_far} {during}"
 
 
 def _passed(breach: Breach) -> str:
@@ -162,21 +171,26 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
     breaches = sorted((case.breach for case in cases), key=lambda breach: breach.since_ms)
     first = breaches[0]
     count = f"{len(cases)} {_kind(first)}s"
-    rest = len(cases) - SHOWN
-    return Message(
-        title=f"{first.word} · {count}{_whose(first)} on {first.label('node')}",
-        summary=f"{count} are {first.word}, the longest for {_length(first)}.",
+    message = Message(
+        title=f"{_several_are(first)} · {count}{_whose(first)} on {first.label('node')}",
+        summary=f"{count} have been {_several_are(first)}, the longest for {_length(first)}.",
         fields=_in_all(breaches, setting),
         rows=_rows(breaches, setting),
         url=_url(cases[0], setting),
         severity=setting.severity,
         buttons=_buttons(cases, setting),
-        text="\n".join([*_statuses(cases), *_causes(breaches), *_more(rest)]),
+    )
+    return ending(
+        message, [*_statuses(cases), *_causes(breaches), *map(closing, _more(len(cases) - SHOWN))]
     )
 
 
-def _statuses(cases: Sequence[Case]) -> list[str]:
-    return list(dict.fromkeys(case.status for case in cases if case.status))
+def _several_are(breach: Breach) -> str:
+    return breach.several or breach.word
+
+
+def _statuses(cases: Sequence[Case]) -> list[Closing]:
+    return [closing(each) for each in dict.fromkeys(case.status for case in cases) if each]
 
 
 def _more(rest: int) -> list[str]:
@@ -208,8 +222,10 @@ def _buttons(cases: Sequence[Case], setting: Setting) -> tuple[Button, ...]:
 
 
 def _budget_pages(breach: Breach, setting: Setting) -> tuple[Button, ...]:
-    """Of a budget what spends most of it, and where it is raised."""
-    if breach.kind != "budget":
+    """Of a budget what spends most of it, and where it is raised; nobody is led to where he may not
+    go.
+    """
+    if breach.kind != "budget" or not setting.leads_to_budgets:
         return ()
     spending = breach.facts.get("spending_path")
     most = (Button("See what spends most", "spending", f"{setting.base}{spending}"),)
@@ -266,16 +282,17 @@ def _resolved(case: Case, setting: Setting) -> Message:
     breach = case.breach
     cost = _cost([breach])
     length = _length(breach)
-    subject = f"{_head(breach)} {named(breach.subject, breach.name)}"
-    return Message(
+    subject = breach.where if breach.kind == "gpu" else f"{_head(breach)} {_called(breach)}"
+    message = Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
         fields=_of_resolved(breach, setting),
         url=_url(case, setting),
         severity="resolved",
         buttons=_budget_pages(breach, setting),
-        text="\n".join(filter(None, (_example_note(breach), _next_time(breach)))),
     )
+    notes = map(closing, filter(None, [_example_note(breach)]))
+    return ending(message, [*notes, *_next_time(breach)])
 
 
 def _of_resolved(breach: Breach, setting: Setting) -> tuple[Line, ...]:
@@ -303,22 +320,25 @@ def _fix(breach: Breach) -> str:
     return fixes[0] if fixes and not (breach.command and breach.command in fixes[0]) else ""
 
 
-def _next_time(breach: Breach) -> str:
+def _next_time(breach: Breach) -> list[Closing]:
     """The same of what is over."""
     fix = _fix(breach).removeprefix(FIX)
-    return f"If it comes back: {fix}" if fix else ""
+    return [of_action(fix, breach, before="If it comes back: ")] if fix else []
 
 
-def _causes(breaches: Sequence[Breach]) -> list[str]:
+def _causes(breaches: Sequence[Breach]) -> list[Closing]:
     """Of several what they likely are, a line for each cause with what to do about it."""
     of_cause: dict[str, list[Breach]] = {}
     for breach in breaches:
         for _, cause in _likely(breach):
             of_cause.setdefault(cause, []).append(breach)
-    return [
-        f"{_those(several)}{OF_SEVERAL}{cause} {_fix(several[0])}".strip()
-        for cause, several in list(of_cause.items())[:CAUSES]
-    ]
+    return [_cause(cause, several) for cause, several in list(of_cause.items())[:CAUSES]]
+
+
+def _cause(cause: str, several: Sequence[Breach]) -> Closing:
+    what = f"{_those(several)}{OF_SEVERAL}{cause}"
+    fix = _fix(several[0])
+    return of_action(fix, several[0], before=f"{what} ") if fix else closing(what)
 
 
 def _those(breaches: Sequence[Breach]) -> str:
@@ -329,26 +349,45 @@ def _those(breaches: Sequence[Breach]) -> str:
 def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
     breaches = [case.breach for case in cases]
     first = breaches[0]
-    count = f"{len(cases)} {_kind(first)}s"
-    return Message(
-        title=f"resolved · {count}{_whose(first)}{_cost(breaches)}",
-        summary=f"{count} that were {first.word} are no longer.",
+    of_subjects = _by_subject(cases)
+    times = f", {len(cases)} incidents" if len(of_subjects) < len(cases) else ""
+    message = Message(
+        title=f"resolved · {_counted(of_subjects)}{_whose(first)}{times}{_cost(breaches)}",
+        summary=_were(of_subjects),
         fields=(*_owner_line(first), *_costs(breaches), _rule(first, setting)),
-        rows=(
-            (_head(first), "Why", "Cost"),
-            *(
-                (
-                    named(case.breach.subject, case.breach.name),
-                    case.resolution,
-                    wording.usd(case.breach.cost_usd),
-                )
-                for case in cases[:SHOWN]
-            ),
-        ),
+        rows=((_head(first), "Why", "Cost"), *map(_over_row, of_subjects[:SHOWN])),
         url=_url(cases[0], setting),
         severity="resolved",
-        text="\n".join(_causes(breaches)),
     )
+    return ending(message, _causes([own[-1].breach for own in of_subjects]))
+
+
+def _by_subject(cases: Sequence[Case]) -> list[list[Case]]:
+    """The incidents of each subject, in order: one that began again has several."""
+    of_subject: dict[str, list[Case]] = {}
+    for case in cases:
+        of_subject.setdefault(case.breach.subject, []).append(case)
+    return list(of_subject.values())
+
+
+def _counted(of_subjects: Sequence[Sequence[Case]]) -> str:
+    kind = _kind(of_subjects[0][0].breach)
+    return wording.counted(len(of_subjects), kind, f"{kind}s")
+
+
+def _were(of_subjects: Sequence[Sequence[Case]]) -> str:
+    """What they were, and are no longer."""
+    were, are = ("was", "is") if len(of_subjects) == 1 else ("were", "are")
+    what = _several_are(of_subjects[0][0].breach)
+    return f"{_counted(of_subjects)} {were} {what} and no longer {are}."
+
+
+def _over_row(cases: Sequence[Case]) -> tuple[str, ...]:
+    """One subject: why its incidents ended, and what they cost in all."""
+    breach = cases[0].breach
+    why = "; ".join(dict.fromkeys(case.resolution for case in cases))
+    cost = _sum(case.breach.cost_usd for case in cases)
+    return named(breach.subject, breach.name), why, wording.usd(cost)
 
 
 def _costs(breaches: Sequence[Breach]) -> tuple[Line, ...]:
@@ -385,8 +424,8 @@ def _owner_line(breach: Breach) -> tuple[Line, ...]:
 
 
 def _whose(breach: Breach) -> str:
-    """The same after what it is, in a title."""
-    return f" of {_owner(breach)}" if _is_held(breach) else ""
+    """The same after what it is, in a title; "" where nobody is known."""
+    return f" of {_owner(breach)}" if breach.owner else ""
 
 
 def _called(breach: Breach) -> str:

@@ -115,7 +115,8 @@ def _queue(telling: Telling, notification: Notification, book: AddressBook, now:
     zone = person.zone if person else book.zone
     what = sight_of(person.user) if person else _sight_of_channel(notification, book)
     with seeing(lambda: what):
-        message = telling.news.message(zone, now, again=telling.again)
+        to_strangers = person is None and _is_read_by_strangers(notification, book)
+        message = telling.news.message(zone, now, again=telling.again, to_strangers=to_strangers)
     if person:
         message = for_person(message, person.user, notification)
     thread = telling.news.thread
@@ -127,6 +128,12 @@ def _sight_of_channel(notification: Notification, book: AddressBook) -> Sight | 
     """What those see who read it: a team's channel names whom the team may know."""
     teams = book.routes.readers(notification.channel_id)
     return None if teams is None else sight_of_teams(teams)
+
+
+def _is_read_by_strangers(notification: Notification, book: AddressBook) -> bool:
+    """Whether some who read the channel may see less than others, and nobody knows who they are."""
+    sees_all = sight_of_teams(frozenset()) is None
+    return not sees_all and book.routes.has_strangers(notification.channel_id)
 
 
 def _record(

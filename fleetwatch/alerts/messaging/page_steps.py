@@ -8,7 +8,15 @@ from datetime import datetime
 from itertools import compress
 
 from fleetwatch.alerts.breach import Breach
-from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, NO_CAUSE, fix_of, what_to_do
+from fleetwatch.alerts.measuring.cause_words import (
+    FIX,
+    LIKELY,
+    NO_CAUSE,
+    code_of,
+    fix_of,
+    typed,
+    what_to_do,
+)
 from fleetwatch.alerts.measuring.likely_causes import Likely, likely_of_several
 from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.models import Finding
@@ -26,7 +34,8 @@ def advised(breach: Breach, now: datetime) -> Breach:
     if finding is None:
         return breach
     meanwhile = Interval(from_ms(breach.since_ms), from_ms(breach.until_ms))
-    return replace(breach, actions=what_to_do(explained(finding, meanwhile, now=now).advice))
+    advice = explained(finding, meanwhile, now=now).advice
+    return replace(breach, actions=what_to_do(advice), codes=typed(advice))
 
 
 def left(breach: Breach) -> Breach:
@@ -58,7 +67,8 @@ def _with_cause(breach: Breach, likely: Likely | None) -> Breach:
     if likely is None:
         return breach
     lines = (*breach.lines, (LIKELY, f"{likely.title}: {likely.sentence}"))
-    return replace(breach, lines=lines, actions=_actions(breach, likely))
+    codes = (*breach.codes, *(code_of(step) for step in likely.steps[:1]))
+    return replace(breach, lines=lines, actions=_actions(breach, likely), codes=codes)
 
 
 def _actions(breach: Breach, likely: Likely) -> tuple[str, ...]:

@@ -57,6 +57,11 @@ class Routes:
         teams = {team_id for team_id, channels in by_team.items() if channel_id in channels}
         return frozenset(teams) or None
 
+    def has_strangers(self, channel_id: int) -> bool:
+        """Whether nobody said who reads the channel: it is no team's, and not the operators'."""
+        fleets = (*self.operators, *self.unowned)
+        return channel_id not in fleets and self.readers(channel_id) is None
+
 
 @dataclass(frozen=True, slots=True)
 class Matter:
