@@ -382,7 +382,7 @@ def beside_peers(found: Measured) -> Table:
                 " carries a page's figure (labels, links), theirs only the numbers"
             ),
             (
-                "waste is read from raw columns in this process by telemetry.frames.low_windows,"
+                "waste is read from raw columns in this process by telemetry.frames.low_counts,"
                 " as a worker would, without HTTP;"
                 " the peers' answer is a small JSON"
             ),

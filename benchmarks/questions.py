@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,7 +24,6 @@ from fleetwatch.dashboard.drawing.grid import SHADES, UNKNOWN
 
 IDLE_BELOW = 0.05
 WINDOW_S = 10
-GPU_APART = 2**43  # milliseconds: more than any moment has
 NODES_AT_ONCE = 32  # whose windows are in memory at once
 MS = 1000
 # A cell is a byte of 250 steps, shown to a hundredth; means of means are compared with means of
@@ -188,28 +188,20 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
         ]
         for node_id, holds in holdings_of(nodes, start_ms, end_ms).items()
     }
-    # a GPU and a moment as one number, by which windows are sorted: two look-ups count what lies in
-    # a span
-    edges = {node_id: _edges(spans, start_ms, end_ms) for node_id, spans in held.items()}
-    windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
+    spans = {node_id: _spans(holds, start_ms, end_ms) for node_id, holds in held.items()}
+    counts = [np.zeros(0, dtype=np.int64)]
     for first in range(0, len(nodes), NODES_AT_ONCE):
-        here = nodes[first : first + NODES_AT_ONCE]
-        for node_id, gpu_id, starts in frames.low_windows(
-            here, start_ms, end_ms, "util_mean", below=IDLE_BELOW
-        ):
-            low, high = np.searchsorted(gpu_id * GPU_APART + starts, edges[node_id])
-            windows[node_id] += high - low
-    told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
+        here = {node_id: spans[node_id] for node_id in nodes[first : first + NODES_AT_ONCE]}
+        counts += [windows for _, windows in frames.low_counts(here, "util_mean", below=IDLE_BELOW)]
+    holds = list(chain.from_iterable(held.values()))
     jobs, place = np.unique(
-        np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True
+        np.array([job_id for job_id, *_ in holds], dtype=np.int64), return_inverse=True
     )
-    counts = np.concatenate(list(windows.values()) or [np.zeros(0)]) * np.array(
-        [share for _, share in told]
-    )
+    shared = np.concatenate(counts) * np.array([share for _, share, *_ in holds])
     hours = dict(
         zip(
             jobs.tolist(),
-            (np.bincount(place, counts, len(jobs)) * WINDOW_S / 3600).tolist(),
+            (np.bincount(place, shared, len(jobs)) * WINDOW_S / 3600).tolist(),
             strict=True,
         )
     )
@@ -218,14 +210,12 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     return {key: hours[job_id] for job_id, key in keys}
 
 
-def _edges(
-    spans: Sequence[tuple[int, float, int, int, int]], start_ms: int, end_ms: int
-) -> NDArray[np.int64]:
-    """Where each span (its GPU, from, to) begins and ends, in [start_ms, end_ms): two rows."""
-    gpu, low, high = (
-        np.array([span[place] for span in spans], dtype=np.int64) for place in (2, 3, 4)
-    )
-    return np.stack([low, high]).clip(start_ms, end_ms) + gpu * GPU_APART
+def _spans(holds: Sequence[tuple[int, float, int, int, int]], start_ms: int, end_ms: int) -> Any:
+    """What of the holds (of a GPU, from, to) lies in [start_ms, end_ms)."""
+    from fleetwatch.telemetry.span_counts import Spans
+
+    table = np.array([hold[2:] for hold in holds], dtype=np.int64).reshape(-1, 3)
+    return Spans(table[:, 0], table[:, 1:].T.clip(start_ms, end_ms))
 
 
 def ask_peer_waste(peer: Peer, day: Day, took: Took) -> dict[str, float]:

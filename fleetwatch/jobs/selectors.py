@@ -146,6 +146,7 @@ def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int
     holding_rows = rows.fetched(
         HOLDINGS,
         {"node_ids": np.array(node_ids, dtype=np.int64), "start_ms": start_ms, "end_ms": end_ms},
+        is_fixed=True,
     )
     held: dict[int, list[Holding]] = {node_id: [] for node_id in node_ids}
     spans: list[Span] = []

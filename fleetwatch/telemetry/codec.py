@@ -70,6 +70,8 @@ _PATTERN = 1024
 _PATTERNS = 32
 # What numbers that mean nothing lead to.
 _DAMAGES = (ValueError, LookupError, MemoryError)
+# Beyond every sum of differences of whole numbers that a float holds, and within int64.
+_FAR = 2**62
 _NEGATIVE_ZERO = np.int64(-(2**63))
 
 
@@ -129,35 +131,31 @@ def unpack_bodies(
         raise _damage(error) from error
 
 
-def places_below(head: Directory, bodies: Mapping[str, Bytes], name: str, limit: float) -> Places:
+def is_below(head: Directory, bodies: Mapping[str, Bytes], name: str, limit: float) -> Mask:
     """Where the float column is below the limit; nowhere where it was not read, or is not there.
 
     Whole numbers are compared as they are packed, without becoming what they stand for.
     """
     if name not in bodies:
-        return np.empty(0, dtype=np.intp)
-    entry = head.entry(name)
-    body = bodies[name]
+        return np.zeros(head.rows, dtype=np.bool_)
     try:
-        is_below = _is_below(entry, body, head.rows, limit)
+        return _is_below(head.entry(name), bodies[name], head.rows, limit)
     except _DAMAGES as error:
         raise _damage(error) from error
-    return is_below.nonzero()[0]
 
 
 def _is_below(entry: Entry, body: Bytes, rows: int, limit: float) -> Mask:
+    is_low: Mask
     if entry.encoding not in (PLAIN, DELTA) or entry.scale == NO_SCALE:
-        is_below: Mask = _unpack_column(entry, body, rows) < limit  # of NaN false
-        return is_below
-    counts = _unshuffled(decompress(body[entry.mask_length :]), rows, entry.width)
-    if entry.encoding == DELTA:
-        counts = _summed(counts)
-    last = (_last_below(limit, entry.scale) - int(_signed(entry.base))) // entry.step
-    bounds = np.iinfo(counts.dtype)
-    if last < bounds.min:
-        return np.zeros(rows, dtype=np.bool_)
-    is_below = counts <= counts.dtype.type(min(last, int(bounds.max)))
-    return is_below & ~_mask(entry, body, rows) if entry.mask_length else is_below
+        is_low = _unpack_column(entry, body, rows) < limit  # of NaN false
+        return is_low
+    last = (_last_below(limit, entry.scale) - _whole(entry.base)) // entry.step
+    planes = decompress(body[entry.mask_length :])
+    if entry.encoding == PLAIN:
+        is_low = _is_at_most(planes, rows, entry.width, last)
+    else:
+        is_low = _summed(_unshuffled(planes, rows, entry.width)) <= max(-_FAR, min(last, _FAR))
+    return is_low & ~_mask(entry, body, rows) if entry.mask_length else is_low
 
 
 def _last_below(limit: float, scale: int) -> int:
@@ -168,21 +166,53 @@ def _last_below(limit: float, scale: int) -> int:
     return number
 
 
-def pick(head: Directory, bodies: Mapping[str, Bytes], name: str, places: Places) -> Array:
-    """The column's values in these rows: of one that repeats itself no others are worked out."""
+def _is_at_most(shuffled: bytes, rows: int, width: int, last: int) -> Mask:
+    """Which of the words are no larger, plane by plane from the lowest: of a higher one an equal
+    byte leaves it open. No word is put together for that.
+    """
+    if not 0 <= last < 256**width:
+        return np.full(rows, last >= 0)
+    planes = np.frombuffer(shuffled, dtype=np.uint8).reshape(width, rows)
+    lowest, *higher = zip(planes, last.to_bytes(width, "little"), strict=True)
+    is_at_most: Mask = np.less_equal(*lowest)
+    for plane, most in higher:
+        is_at_most &= plane == most
+        is_at_most |= plane < most
+    return is_at_most
+
+
+def steps_of(head: Directory, bodies: Mapping[str, Bytes], name: str) -> tuple["Steps", int]:
+    """The column of whole numbers: how far each is from the one number, and that."""
     entry = head.entry(name)
-    body = bodies[name]
-    try:
-        if entry.encoding == CONSTANT:
-            return _one_value(entry.dtype, entry.scale, entry.base, len(places))
-        if entry.dtype != INT or len(body) > _PATTERN:
-            return _unpack_column(entry, body, head.rows)[places]
-        form = entry.encoding, entry.step, entry.width, head.rows
-        numbers = _pattern(*form, bytes(body)).take(places)
-    except _DAMAGES as error:
-        raise _damage(error) from error
-    numbers += _signed(entry.base)
-    return numbers
+    return Steps(entry, bytes(bodies[name]), head.rows), _whole(entry.base)
+
+
+class Steps:
+    """Whole numbers without the number that they are counted from: equal where they are packed
+    alike, as which GPU and which ten seconds are in all nodes' chunks.
+    """
+
+    __slots__ = ("_body", "_form")
+
+    def __init__(self, entry: Entry, body: bytes, rows: int) -> None:
+        self._form = entry.encoding, entry.step, entry.width, rows
+        self._body = body
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Steps) and (self._form, self._body) == (other._form, other._body)
+
+    def __hash__(self) -> int:
+        return hash((self._form, self._body))
+
+    def numbers(self) -> Ints:
+        """All of them. Raises CodecError."""
+        encoding, *_, rows = self._form
+        if encoding == CONSTANT:
+            return np.zeros(rows, dtype=np.int64)
+        try:
+            return _counts(*self._form, self._body)
+        except _DAMAGES as error:
+            raise _damage(error) from error
 
 
 def repeated(single: Array, rows: int) -> Array:
@@ -450,6 +480,11 @@ def _damage(error: Exception) -> CodecError:
     return (
         error if isinstance(error, CodecError) else CodecError(f"damaged packed columns: {error}")
     )
+
+
+def _whole(word: int) -> int:
+    """The word, read as a whole number with a sign."""
+    return word - 2**64 if word >= 2**63 else word
 
 
 def _signed(word: int) -> np.int64:

@@ -8,9 +8,9 @@ large payload only its beginning and the wanted bodies need to be fetched.
 import itertools
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -25,9 +25,6 @@ NO_SCALE = 255
 # fewer bytes.
 LEVEL = 1
 
-# How all entries of these names are laid out; their lengths and names as they are spelt; names.
-_Form = tuple[struct.Struct, tuple[tuple[int, ...], tuple[bytes, ...]], list[str]]
-_forms: dict[tuple[int, int, int], _Form] = {}
 _MOST_FORMS = 256
 
 _HEADER = struct.Struct("<BIHI")
@@ -56,35 +53,58 @@ class Entry(NamedTuple):
     step: int = 1
 
 
+class _Form(NamedTuple):
+    """How all entries of some columns are laid out: the lengths of their names, these as they are
+    spelt, and which entry each has. An entry is so many `fields`: both, then its numbers.
+    """
+
+    layout: struct.Struct
+    lengths: tuple[int, ...]
+    spelt: tuple[bytes, ...]
+    places: dict[str, int]
+    fields: int
+
+
 @dataclass(frozen=True, slots=True)
 class Directory:
     """Of all columns in the order in which they were packed: how each is encoded, and where in the
     bytes its body begins.
+
+    What it says of a column is looked up when it is asked for: of fifty a reader wants a few.
     """
 
     rows: int
-    numbers: dict[str, tuple[int, ...]]  # the numbers of an entry
-    offsets: dict[str, int]
+    form: _Form
+    fields: tuple[Any, ...]  # of all entries
+    offsets: Sequence[int]  # where each body begins, and the last one ends
 
     def __contains__(self, name: str) -> bool:
-        return name in self.numbers
+        return name in self.form.places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.numbers)
+        return iter(self.form.places)
 
     def entry(self, name: str) -> Entry:
-        """How the column is encoded.
-
-        Made when it is asked for: of fifty columns a reader wants a few.
-        """
-        return Entry(name, *self.numbers[name])
+        """How the column is encoded."""
+        size = self.form.fields
+        first = self.form.places[name] * size
+        return Entry(name, *self.fields[first + _HEAD : first + size])
 
     def place(self, name: str) -> tuple[int, int]:
         """The column's body is [first, second) of the bytes."""
-        return self.offsets[name], self.offsets[name] + self.numbers[name][_LENGTH]
+        place = self.form.places[name]
+        return self.offsets[place], self.offsets[place + 1]
+
+    def places(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """The place of each of these columns that is there."""
+        there = self.form.places
+        return {name: self.place(name) for name in names if name in there}
 
 
-_LENGTH = Entry._fields.index("length") - 1
+_HEAD = 2  # fields of an entry before its numbers: the length of its name, its name
+_LENGTH = _HEAD + Entry._fields.index("length") - 1
+
+_forms: dict[tuple[int, int, int], _Form] = {}
 
 
 class _Engines(threading.local):
@@ -139,54 +159,50 @@ def decompress(data: Bytes) -> bytes:
 def _read(data: bytes, size: int) -> Directory:
     layout, rows, count, body = _header(data)
     head = decompress(data[_HEADER.size : body])
-    names, numbers = _entries(layout, count, head)
-    *offsets, end = itertools.accumulate((each[_LENGTH] for each in numbers), initial=body)
-    if end != size:
-        raise CodecError(f"{size} bytes, expected {end}")
-    return Directory(
-        rows, dict(zip(names, numbers, strict=True)), dict(zip(names, offsets, strict=True))
-    )
+    form, fields = _entries(layout, count, head)
+    lengths = fields[_LENGTH :: form.fields]
+    offsets = list(itertools.accumulate(lengths, initial=body))
+    if offsets[-1] != size:
+        raise CodecError(f"{size} bytes, expected {offsets[-1]}")
+    return Directory(rows, form, fields, offsets)
 
 
-def _entries(
-    layout: struct.Struct, count: int, head: bytes
-) -> tuple[list[str], list[tuple[int, ...]]]:
-    """The names of the columns, and the numbers of each; all in one go where the names are those of
-    a directory that was read before, as in nearly every chunk.
+def _entries(layout: struct.Struct, count: int, head: bytes) -> tuple[_Form, tuple[Any, ...]]:
+    """How the entries are laid out, and their fields; the first is known where the columns are
+    those of a directory that was read before, as in nearly every chunk.
     """
     key = layout.size, count, len(head)
     if key in _forms:
-        form, spelt, names = _forms[key]
-        fields = form.unpack(head)
-        width = len(fields) // count
-        if (fields[0::width], fields[1::width]) == spelt:
-            return names, [fields[at + 2 : at + width] for at in range(0, len(fields), width)]
-    names, numbers = _entries_in_turn(layout, count, head)
-    if count and len(_forms) < _MOST_FORMS:
-        _forms[key] = _form(layout, names)
-    return names, numbers
+        form = _forms[key]
+        fields = form.layout.unpack(head)
+        is_same = (
+            fields[0 :: form.fields] == form.lengths and fields[1 :: form.fields] == form.spelt
+        )
+        if is_same:
+            return form, fields
+    form = _form(layout, _names_in_turn(layout, count, head))
+    if len(_forms) < _MOST_FORMS:
+        _forms[key] = form
+    return form, form.layout.unpack(head)
 
 
-def _entries_in_turn(
-    layout: struct.Struct, count: int, head: bytes
-) -> tuple[list[str], list[tuple[int, ...]]]:
-    names: list[str] = []
-    numbers: list[tuple[int, ...]] = []
-    position = 0
+def _names_in_turn(layout: struct.Struct, count: int, head: bytes) -> list[bytes]:
+    names: list[bytes] = []
+    end = 0
     for _ in range(count):
-        start = position + 1
-        position = start + head[position]
-        names.append(head[start:position].decode())
-        numbers.append(layout.unpack_from(head, position))
-        position += layout.size
-    return names, numbers
+        start = end + 1
+        end = start + head[end]
+        names.append(head[start:end])
+        end += layout.size
+    return names
 
 
-def _form(layout: struct.Struct, names: list[str]) -> _Form:
-    spelt = [name.encode() for name in names]
+def _form(layout: struct.Struct, spelt: Sequence[bytes]) -> _Form:
+    numbers = layout.format[1:]
+    fields = "".join(f"B{len(name)}s{numbers}" for name in spelt)
+    places = {name.decode(): place for place, name in enumerate(spelt)}
     lengths = tuple(map(len, spelt))
-    fields = "".join(f"B{length}s{layout.format[1:]}" for length in lengths)
-    return struct.Struct(f"<{fields}"), (lengths, tuple(spelt)), names
+    return _Form(struct.Struct(f"<{fields}"), lengths, tuple(spelt), places, _HEAD + len(numbers))
 
 
 def _header(data: bytes) -> tuple[struct.Struct, int, int, int]:

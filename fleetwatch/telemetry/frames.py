@@ -17,6 +17,7 @@ from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.batch_columns import BatchRow
 from fleetwatch.telemetry.directory import Bytes, Directory
 from fleetwatch.telemetry.kept_windows import Asked, BatchKey, Kept, KeptWindows
+from fleetwatch.telemetry.span_counts import Spans, grid, packed_grid
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
     HOST_INTS,
@@ -154,41 +155,55 @@ def parts_of_nodes(
             yield node_id, _frame(overlapping(table, start_ms, end_ms), columns)
 
 
-def low_windows(
-    node_ids: Sequence[int], start_ms: int, end_ms: int, column: str, *, below: float
-) -> Iterator[tuple[int, Ints, Ints]]:
-    """The windows of the nodes that overlap [start_ms, end_ms) and in which the column was read
-    below a limit: node, whose each window is, when it starts; by GPU and start within a part, each
-    window in one part of its node. Sealed ones are compared as they are packed.
+def low_counts(
+    spans: Mapping[int, Spans], column: str, *, below: float
+) -> Iterator[tuple[int, Ints]]:
+    """Of each node how many windows start in each of its spans in which the column was read below a
+    limit. Sealed ones are compared and counted as they are packed.
     """
+    starts_ms = _around(spans.values())
     wanted = [*WINDOW_INTS, column]
-    starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
-    fresh = hot.unsealed(node_ids, starts_ms, wanted, ends_after_ms=start_ms)
-    chunks = sealed.read_chunks(node_ids, starts_ms, wanted)
-    for node_id in node_ids:
-        for part in _low_parts(chunks.pop(node_id), fresh.pop(node_id).windows, column, below):
-            windows = overlapping(part, start_ms, end_ms)
-            yield node_id, windows["gpu_id"], windows["start_ms"]
+    fresh = hot.unsealed(list(spans), starts_ms, wanted, ends_after_ms=starts_ms[0])
+    chunks = sealed.read_chunks(list(spans), starts_ms, wanted)
+    for node_id, own in spans.items():
+        unsealed = fresh.pop(node_id).windows
+        stored = chunks.pop(node_id)
+        if len(unsealed["start_ms"]):
+            table = joined([*_unpacked(stored, wanted), unsealed])
+            yield node_id, _low_in_table(table, own, column, below)
+        else:
+            none = np.zeros(len(own.gpu_id), dtype=np.int64)
+            parts = (
+                _low_in_chunk(chunk.directory, chunk.bodies, own, column, below)
+                for chunk in stored
+                if chunk.directory
+            )
+            yield node_id, sum(parts, none)
 
 
-def _low_parts(
-    chunks: Sequence[sealed.Sealed], unsealed: Table, column: str, below: float
-) -> Iterator[Table]:
-    """A node's windows that are below: chunk by chunk, in one part where some are not sealed."""
-    if len(unsealed["start_ms"]):
-        table = joined([*_unpacked(chunks, [*WINDOW_INTS, column]), unsealed])
-        yield select_rows(table, float_column(table, column) < below)
-        return
-    for chunk in chunks:
-        if chunk.directory:
-            yield _low_in(chunk.directory, chunk.bodies, column, below)
+def _around(spans: Iterable[Spans]) -> Span:
+    """The time in which all of them lie; of none no time."""
+    edges = [each.edges for each in spans if each.edges.size]
+    return (
+        min((int(starts.min()) for starts, _ in edges), default=0),
+        max((int(ends.max()) for _, ends in edges), default=0),
+    )
 
 
-def _low_in(head: Directory, bodies: Mapping[str, Bytes], column: str, below: float) -> Table:
-    """Whose the chunk's windows are that are below, when they start, and how long they are."""
-    places = codec.places_below(head, bodies, column, below)
-    names = ("gpu_id", "start_ms", "window_ms")
-    return {name: codec.pick(head, bodies, name, places) for name in names}
+def _low_in_table(table: Table, spans: Spans, column: str, below: float) -> Ints:
+    is_low = float_column(table, column) < below
+    of_table = grid(table["gpu_id"], table["start_ms"])
+    return of_table.counts(is_low, spans, first_gpu=0, first_ms=0)
+
+
+def _low_in_chunk(
+    head: Directory, bodies: Mapping[str, Bytes], spans: Spans, column: str, below: float
+) -> Ints:
+    is_low = codec.is_below(head, bodies, column, below)
+    gpus, first_gpu = codec.steps_of(head, bodies, "gpu_id")
+    starts, first_ms = codec.steps_of(head, bodies, "start_ms")
+    of_chunk = packed_grid(gpus, starts)
+    return of_chunk.counts(is_low, spans, first_gpu=first_gpu, first_ms=first_ms)
 
 
 def _stored(

@@ -39,12 +39,12 @@ def marked(
     """
     batches: dict[int, list[BatchRow]] = {node_id: [] for node_id in node_ids}
     asked = {
-        "nodes": list(node_ids),
+        "nodes": np.array(list(node_ids), dtype=np.int64),
         "hours": [from_ms(start) for start in hour_starts_ms],
         "ends_after_ms": ends_after_ms,
         "without_payload": np.array(list(without_payload), dtype=np.int64),
     }
-    for batch in itertools.starmap(BatchRow, rows.fetched(MARKED, asked)):
+    for batch in itertools.starmap(BatchRow, rows.fetched(MARKED, asked, is_fixed=True)):
         batches[batch.node_id].append(batch)
     return batches
 

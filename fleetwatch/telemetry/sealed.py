@@ -118,7 +118,7 @@ def _opened(row: _Row, names: Sequence[str] | None) -> _Opened:
     if not row.data:
         return _Opened(row, None, {}, [])
     head = directory.read_directory(row.data, row.size)
-    places = {name: head.place(name) for name in (head if names is None else names) if name in head}
+    places = head.places(head if names is None else names)
     return _Opened(row, head, places, [(0, row.data)])
 
 
@@ -160,8 +160,11 @@ def _fetch_missing(opened: Iterable[_Opened]) -> bool:
 
 def _cut(pieces: Sequence[Piece], places: Mapping[str, Place]) -> dict[str, Bytes]:
     """The bytes of each place, out of the last piece that begins before it."""
+    views = [(begin, memoryview(piece)) for begin, piece in reversed(pieces)]
     bodies: dict[str, Bytes] = {}
     for name, (first, end) in places.items():
-        begin, piece = next(piece for piece in reversed(pieces) if piece[0] <= first)
-        bodies[name] = memoryview(piece)[first - begin : end - begin]
+        for begin, view in views:
+            if begin <= first:
+                bodies[name] = view[first - begin : end - begin]
+                break
     return bodies

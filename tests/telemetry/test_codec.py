@@ -281,17 +281,55 @@ def test_what_many_chunks_have_alike_is_unpacked_once_and_given_to_each_as_its_o
     ),
     st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.0, 0.001, 0.05, 0.7, 100.0])),
 )
-def test_places_below_a_limit_are_those_of_the_unpacked_values(values, limit):
+def test_what_is_below_a_limit_are_the_unpacked_values_that_are(values, limit):
     data = codec.pack({"c": values, "row": np.arange(len(values))})
+    head, bodies = opened(data)
+
+    is_below = codec.is_below(head, bodies, "c", limit)
+
+    np.testing.assert_array_equal(is_below, values < limit)
+    assert not codec.is_below(head, bodies, "absent", limit).any()
+
+
+def opened(data):
     head = directory.read_directory(data, len(data))
-    bodies = {name: memoryview(data)[slice(*head.place(name))] for name in head}
+    return head, {name: memoryview(data)[slice(*head.place(name))] for name in head}
 
-    places = codec.places_below(head, bodies, "c", limit)
 
-    np.testing.assert_array_equal(places, np.flatnonzero(values < limit))
-    np.testing.assert_array_equal(codec.pick(head, bodies, "row", places), places)
-    np.testing.assert_array_equal(codec.pick(head, bodies, "c", places), values[places])
-    assert len(codec.places_below(head, bodies, "absent", limit)) == 0
+def test_whole_numbers_of_several_bytes_are_compared_by_each_of_their_bytes():
+    # around 0x010000, which is where a higher byte is more and lower ones are less
+    values = np.array([0x01_00_00, 0x00_FF_FF, 0x01_00_01, 0x02_00_00, 0x00_00_01, 0x00_00_00])
+    head, bodies = opened(codec.pack({"c": values.astype(np.float64)}))
+
+    assert head.entry("c").width == 3
+    assert codec.is_below(head, bodies, "c", 0x01_00_00 + 0.5).tolist() == [
+        *(True, True, False, False, True, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "numbers", [[5, 5, 5], [7, 3, 9, 3], list(range(-4, 4000, 3)), [3, 2, 2**62, -(2**62)]]
+)
+def test_steps_and_the_number_they_are_counted_from_are_the_column(numbers):
+    column = np.array(numbers, dtype=np.int64)
+    head, bodies = opened(codec.pack({"c": column, "same": column + 0}))
+
+    steps, first = codec.steps_of(head, bodies, "c")
+
+    assert (steps.numbers() + first).tolist() == numbers
+    assert codec.steps_of(head, bodies, "same") == (steps, first)
+
+
+def test_steps_are_equal_where_columns_differ_in_their_first_number_alone():
+    one, other, third = (
+        opened(codec.pack({"c": np.array(numbers)}))
+        for numbers in ([10, 20, 40], [1010, 1020, 1040], [10, 20, 30])
+    )
+
+    steps, _ = codec.steps_of(*one, "c")
+
+    assert codec.steps_of(*other, "c") == (steps, 1010)
+    assert codec.steps_of(*third, "c")[0] != steps
 
 
 def test_columns_of_other_names_whose_directory_is_as_long_are_read_by_their_own():
@@ -305,11 +343,10 @@ def test_columns_of_other_names_whose_directory_is_as_long_are_read_by_their_own
     assert back[1]["d"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_a_damaged_column_is_no_place_below():
+def test_a_damaged_column_is_not_compared():
     data = bytearray(codec.pack({"c": np.random.default_rng(1).random(1000)}))
     data[-40:] = b"\xff" * 40
-    head = directory.read_directory(bytes(data), len(data))
-    bodies = {"c": memoryview(data)[slice(*head.place("c"))]}
+    head, bodies = opened(bytes(data))
 
     with pytest.raises(codec.CodecError):
-        codec.places_below(head, bodies, "c", 0.5)
+        codec.is_below(head, bodies, "c", 0.5)

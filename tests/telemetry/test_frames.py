@@ -1,4 +1,3 @@
-import itertools
 from datetime import timedelta
 
 import numpy as np
@@ -7,6 +6,7 @@ import pytest
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import batch_columns, frames, join, kept_windows, seal, sealed
 from fleetwatch.telemetry.kept_windows import KeptWindows
+from fleetwatch.telemetry.span_counts import Spans
 from fleetwatch.telemetry.window_tables import WINDOW_INTS
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
@@ -293,19 +293,51 @@ def test_parts_of_nodes_have_each_window_once_however_it_is_stored():
 
 @pytest.mark.parametrize("below", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("hours", [(0, 8), (2, 7)])
-def test_low_windows_are_those_of_all_that_are_below(hours, below):
+def test_low_windows_are_counted_in_spans_however_they_are_stored(hours, below):
     nodes, start_ms = stored_in_every_way()
-    first_hour, last_hour = hours
-    asked = start_ms + first_hour * HOUR_MS + 5_000, start_ms + last_hour * HOUR_MS
+    first_ms, last_ms = (start_ms + hour * HOUR_MS for hour in hours)
+    spans = {node.pk: every_kind_of_span(node, first_ms + 5_000, last_ms) for node in nodes}
 
-    low = list(frames.low_windows([node.pk for node in nodes], *asked, "util_mean", below=below))
+    counts = dict(frames.low_counts(spans, "util_mean", below=below))
 
     for node in nodes:
-        every = frames.read_windows(node.pk, *asked, ["util_mean"])
-        is_low = every.columns["util_mean"] < below
-        parts = [zip(gpu_id, starts, strict=True) for of, gpu_id, starts in low if of == node.pk]
-        expected = zip(every.gpu_id[is_low], every.start_ms[is_low], strict=True)
-        assert sorted(itertools.chain.from_iterable(parts)) == sorted(expected)
+        every = frames.read_windows(node.pk, first_ms, last_ms, ["util_mean"])
+        low = every.where(every.columns["util_mean"] < below)
+        assert counts[node.pk].tolist() == [
+            int(((low.gpu_id == gpu) & (low.start_ms >= start) & (low.start_ms < end)).sum())
+            for gpu, start, end in zip(spans[node.pk].gpu_id, *spans[node.pk].edges, strict=True)
+        ]
+
+
+def every_kind_of_span(node, first_ms, last_ms):
+    """Of each GPU, and of one that is not there: all of the time, a minute, nothing, a window."""
+    gpus = [*node.gpus.values_list("pk", flat=True), 0, 2**40]
+    times = [
+        (first_ms, last_ms),
+        (first_ms, first_ms + 60_000),
+        (last_ms, last_ms),
+        (last_ms - HOUR_MS, last_ms - HOUR_MS + 1),
+    ]
+    rows = np.array([(gpu, *time) for gpu in gpus for time in times])
+    return Spans(rows[:, 0], rows[:, 1:].T)
+
+
+def test_no_span_counts_nothing_and_a_gpu_whose_windows_begin_earlier_counts_them():
+    node = make_node()
+    starts = [HOUR_START_MS + 60_000, HOUR_START_MS, HOUR_START_MS + 10_000]
+    store(node, starts=starts, positions=[0, 1, 1], columns={"util_mean": [0.5, 0.0, 0.0]})
+    seal.seal_closed_hours(HOUR + timedelta(hours=5), limit=10)
+    _, second = node.gpus.order_by("index").values_list("pk", flat=True)
+    edges = np.array([[HOUR_START_MS], [HOUR_START_MS + 60_000]])
+
+    [(_, nothing)] = frames.low_counts(
+        {node.pk: Spans(np.zeros(0, np.int64), np.zeros((2, 0), np.int64))}, "util_mean", below=0.1
+    )
+    [(_, low)] = frames.low_counts(
+        {node.pk: Spans(np.array([second]), edges)}, "util_mean", below=0.1
+    )
+
+    assert (nothing.tolist(), low.tolist()) == ([], [2])
 
 
 def test_host_samples_alone_are_those_beside_windows_of_which_none_is_decoded(monkeypatch):
