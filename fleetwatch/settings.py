@@ -88,7 +88,7 @@ MIDDLEWARE = [
     "fleetwatch.api.middleware.name_the_demo",
     "django.middleware.security.SecurityMiddleware",
     "fleetwatch.lib.static_files.StaticFiles",
-    "csp.middleware.CSPMiddleware",
+    "fleetwatch.lib.content_policy.ContentPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -17,7 +17,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus, is_broken
-from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.rows import Asked, fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.lib.written_once import written_once
 
@@ -26,7 +26,11 @@ MEMORY_ERRORS = gpu_memory_errors.CONDITION.name
 WITH_ERRORS = "memory errors"
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
 
-_FAULTS = read_statement("dashboard/sql/faults_now.sql")
+# what broken_uuids() asks
+FAULTS = Asked(
+    read_statement("dashboard/sql/faults_now.sql"),
+    {"memory_errors": MEMORY_ERRORS, "firing": list(FIRES)},
+)
 
 Incidents = Mapping[tuple[str, str], tuple[int, int]]  # condition, UUID: its number, since when
 
@@ -62,10 +66,9 @@ def broken_marks() -> list[BrokenMark]:
 
 def broken_uuids() -> set[str]:
     """Those of the GPUs that broken_marks() tells of, for who sees the whole fleet."""
-    asked = {"memory_errors": MEMORY_ERRORS, "firing": list(FIRES)}
-    rows = fetched(_FAULTS, asked, is_fixed=True)
+    faulty = fetched(*FAULTS, is_fixed=True)
     return {
-        uuid for uuid, heard_ms, faults in rows if faults is None or is_broken(heard_ms, faults)
+        uuid for uuid, heard_ms, faults in faulty if faults is None or is_broken(heard_ms, faults)
     }
 
 

@@ -67,9 +67,14 @@ def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:
     """The nodes of fleet_figures(), with pk, name and gpu_count: of the whole fleet by name nothing
     is priced for that, and those come with their GPUs' names.
     """
-    if sort == "name" and scope == EVERYTHING:
+    if is_of_all_by_name(sort, scope):
         return selectors.machine_names()
     return fleet_figures(interval, scope, sort).nodes
+
+
+def is_of_all_by_name(sort: str, scope: Scope) -> bool:
+    """Whether nodes_in_order() are those of selectors.machine_names()."""
+    return sort == "name" and scope == EVERYTHING
 
 
 def narrowed(nodes: Sequence[Any], only: str) -> list[Any]:

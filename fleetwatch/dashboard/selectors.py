@@ -272,7 +272,7 @@ class MachineName(NamedTuple):
 
 
 @written_once
-def _machine_names() -> QuerySet[GPU, Any]:
+def named_machines() -> QuerySet[GPU, Any]:
     gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node__in=hosts()))
     by_node = gpus.order_by("node__name").values_list("node_id", "node__name")
     _, *in_order = IN_ORDER
@@ -282,10 +282,10 @@ def _machine_names() -> QuerySet[GPU, Any]:
 
 
 def machine_names() -> list[MachineName]:
-    """Those of all nodes that have GPUs, by name."""
+    """Those of all nodes that have GPUs, by name: of the rows of `named_machines`."""
     return [
         MachineName(pk, name, list(map(GPUName, *of_gpus, repeat(pk))))
-        for pk, name, *of_gpus in _machine_names()
+        for pk, name, *of_gpus in named_machines()
     ]
 
 

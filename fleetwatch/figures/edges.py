@@ -108,7 +108,9 @@ def _kept_or_read(cuts: Sequence[Interval]) -> dict[Interval, _Cut]:
     month that are judged again make no version: its entries stay as they were, too.
     """
     # before the cuts: what is posted meanwhile makes the version another one
-    versions = dict(fetched(_VERSIONS, {"cuts": [cut.start for cut in cuts]}))
+    versions: dict[datetime, object] = dict(
+        fetched(_VERSIONS, {"cuts": [cut.start for cut in cuts]})
+    )
     kept = {cut: _KEPT.read(cut, versions[cut.start]) for cut in cuts if cut.start in versions}
     whole = {cut: stored for cut, stored in kept.items() if stored is not None}
     if missing := [cut for cut in cuts if cut not in whole]:

@@ -26,22 +26,26 @@ class Slot:
 IDS = RawSQL("SELECT unnest(%s::bigint[])", [Slot("ids")])
 
 
-def written_once(make: Callable[[], QuerySet[Any, Any]]) -> Callable[..., list[tuple[Any, ...]]]:
+class written_once:  # noqa: N801 - it decorates
     """A reader of the queryset's rows, of which `make` names the values: nothing that it is made of
     changes while the process runs, but what a slot is for (`ids`).
     """
 
-    @cache
-    def statement() -> tuple[str, tuple[Any, ...]]:
-        text, parameters = make().query.sql_with_params()
-        return text, tuple(parameters)
+    def __init__(self, make: Callable[[], QuerySet[Any, Any]]) -> None:
+        self._make = make
+        self._written: tuple[str, tuple[Any, ...]] | None = None
 
-    def read(**given: Any) -> list[tuple[Any, ...]]:
-        text, parameters = statement()
+    def __call__(self, **given: Any) -> list[tuple[Any, ...]]:
+        return rows.fetched(*self.asked(**given), is_fixed=True)
+
+    def asked(self, **given: Any) -> rows.Asked:
+        """The statement, and what it is asked with."""
+        if self._written is None:
+            text, named = self._make().query.sql_with_params()
+            self._written = text, tuple(named)
+        text, parameters = self._written
         values = [given[each.name] if isinstance(each, Slot) else each for each in parameters]
-        return rows.fetched(text, values, is_fixed=True)
-
-    return read
+        return rows.Asked(text, values)
 
 
 def row_of_key(model: type[Row], key: Any) -> Row | None:

@@ -172,13 +172,7 @@ def low_counts(
             table = joined([*_unpacked(stored, wanted), unsealed])
             yield node_id, _low_in_table(table, own, column, below)
         else:
-            none = np.zeros(len(own.gpu_id), dtype=np.int64)
-            parts = (
-                _low_in_chunk(chunk.directory, chunk.bodies, own, column, below)
-                for chunk in stored
-                if chunk.directory
-            )
-            yield node_id, sum(parts, none)
+            yield node_id, _low_in_chunks(stored, own, column, below)
 
 
 def _around(spans: Iterable[Spans]) -> Span:
@@ -194,6 +188,18 @@ def _low_in_table(table: Table, spans: Spans, column: str, below: float) -> Ints
     is_low = float_column(table, column) < below
     of_table = grid(table["gpu_id"], table["start_ms"])
     return of_table.counts(is_low, spans, first_gpu=0, first_ms=0)
+
+
+def _low_in_chunks(
+    chunks: Sequence[sealed.Sealed], spans: Spans, column: str, below: float
+) -> Ints:
+    none = np.zeros(len(spans.gpu_id), dtype=np.int64)
+    of_chunks = (
+        _low_in_chunk(chunk.directory, chunk.bodies, spans, column, below)
+        for chunk in chunks
+        if chunk.directory
+    )
+    return sum(of_chunks, none)
 
 
 def _low_in_chunk(

@@ -166,12 +166,25 @@ def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cel
     days = -(-last_cell // CELLS_PER_DAY) - first_day
     whole = np.full((len(gpu_ids), days, CELLS_PER_DAY), MISSING, dtype=np.uint8)
     wanted = np.array(gpu_ids, dtype=np.int64)
-    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
-    for day, of_nodes, packed in rows.fetched(DAYS, asked, is_fixed=True):
+    asked = _asked(metric, first_day, days)
+    for day, of_nodes, packed in rows.fetched(*asked, is_fixed=True):
         row_ids = np.fromiter(chain.from_iterable(of_nodes), dtype=np.int64)
         _fill(whole[:, day], wanted, row_ids, _cells_in(packed))
     start = first_day * CELLS_PER_DAY
     return whole.reshape(len(gpu_ids), -1)[:, first_cell - start : last_cell - start]
+
+
+def asked_days(metric: str, interval: Interval) -> rows.Asked:
+    """What `cells` and `shades` ask of the interval, and of one in whole steps around it that lies
+    in the same days.
+    """
+    first_day = interval.start_ms // DAY_MS
+    return _asked(metric, first_day, -(-interval.end_ms // DAY_MS) - first_day)
+
+
+def _asked(metric: str, first_day: int, days: int) -> rows.Asked:
+    first = from_ms(first_day * DAY_MS).date()
+    return rows.Asked(DAYS, {"metric": metric, "first": first, "days": days})
 
 
 def _fill(cells: Bytes, wanted: Ints, gpu_ids: Ints, fresh: Bytes) -> None:

@@ -44,8 +44,8 @@ class Grid(NamedTuple):
         np.minimum(edges, FARTHEST, out=edges)
         edges += place * APART
         low, high = mask.nonzero()[0].searchsorted(self.moments.searchsorted(edges))
-        found: Ints = (high - low) * (self.gpus.take(place, mode="clip") == gpu_id)
-        return found
+        in_spans: Ints = (high - low) * (self.gpus.take(place, mode="clip") == gpu_id)
+        return in_spans
 
 
 def grid(gpu_id: Ints, start_ms: Ints) -> Grid:

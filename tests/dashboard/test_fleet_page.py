@@ -11,6 +11,7 @@ from fleetwatch.dashboard import node_lines, selectors
 from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
 from tests.alerts.factories import an_incident
@@ -53,6 +54,36 @@ def test_the_map_has_the_most_waste_first_or_nodes_by_name(three):
     assert names("") == ["b", "c", "a"]
     assert names("&sort=name") == ["a", "b", "c"]
     assert three.get(f"/charts/fleet?{DAY}&sort=size").status_code == 404
+
+
+@pytest.mark.parametrize("metric", ["state", "util"])
+def test_rows_lead_to_their_gpu_whatever_its_uuid_is(three, metric):
+    plain, other = GPU.objects.filter(node__name="a").order_by("index")
+    GPU.objects.filter(pk=other.pk).update(uuid="<i>?&")
+
+    figure = three.get(f"/charts/fleet?{DAY}&metric={metric}&sort=name").json()
+
+    meta = figure["data"][0]["meta"]
+    assert meta["names"][:2] == ["a · 0", "a · 1"]
+    assert meta["links"][:2] == [f"/gpus/{plain.uuid}", "/gpus/%3Ci%3E%3F%26"]
+
+
+@pytest.mark.parametrize("period", ["range=24h", "from=now-26h/h&to=now-2h", "range=30d"])
+def test_what_a_map_of_readings_by_name_shows_is_read_in_one_go(three, monkeypatch, period):
+    alone = []
+    fetched_alone = rows._fetched
+
+    def spied(connection, statement, *parameters, **how):
+        alone.append(statement)
+        return fetched_alone(connection, statement, *parameters, **how)
+
+    monkeypatch.setattr(rows, "_fetched", spied)
+
+    figure = three.get(f"/charts/fleet?{period}&metric=util&sort=name").json()
+
+    assert figure["layout"]["yaxis"]["ticktext"] == ["a", "b", "c"]
+    tables = ("telemetry_daymatrix", "ledger_posted", "inventory_gpu")
+    assert [table for table in tables for statement in alone if table in statement] == []
 
 
 def test_dollars_are_a_metric_by_the_hour_and_unknown_where_the_ledger_says_nothing(three):

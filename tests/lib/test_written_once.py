@@ -10,6 +10,7 @@ from django.utils import timezone
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
 from fleetwatch.lib.memo import remembering
+from fleetwatch.lib.rows import Asked, fetch_ahead, fetched
 from fleetwatch.lib.sql import execute
 from fleetwatch.lib.written_once import IDS, read_together, row_of_key, written_once
 
@@ -76,6 +77,37 @@ def test_rows_that_are_read_together_are_read_again_after_the_look():
     assert row_of_key(User, user.pk).role == "admin"
 
 
+def test_what_is_asked_ahead_in_one_go_is_there_when_it_is_asked_for(
+    names, django_assert_num_queries
+):
+    one, other = (Team.objects.create(slug=slug).pk for slug in ("one", "other"))
+    count = Asked("SELECT count(*) FROM accounts_team", ())
+
+    with remembering():
+        with django_assert_num_queries(2):  # each of them counts
+            fetch_ahead(names.asked(ids=[one]), count)
+        Team.objects.create(slug="third")
+        with django_assert_num_queries(0):
+            assert names(ids=[one]) == [(3, "one")]
+            assert fetched(*count, is_fixed=True) == [(2,)]
+        with django_assert_num_queries(1):
+            assert names(ids=[other]) == [(5, "other")]
+
+    assert fetched(*count, is_fixed=True) == [(3,)]  # after the look
+
+
+def test_who_does_not_only_look_asks_for_nothing_ahead(names, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        fetch_ahead(names.asked(ids=[]))
+
+
+def test_behind_a_pooler_nothing_is_asked_ahead(names, settings, django_assert_num_queries):
+    settings.BEHIND_POOLER = True
+
+    with remembering(), django_assert_num_queries(0):
+        fetch_ahead(names.asked(ids=[]))
+
+
 def test_a_user_of_others_than_are_asked_for_is_not_there_by_the_key():
     group = Group.objects.create(name="on call")
     user, other = (User.objects.create_user(name) for name in ("ada", "bob"))
@@ -116,6 +148,22 @@ def test_a_column_that_is_migrated_while_the_process_lives_is_read_on(widths):
         User.objects.get(pk=user.pk)
     with transaction.atomic():
         assert User.objects.get(pk=user.pk) == user
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_is_migrated_is_left_to_who_asks_for_it(widths):
+    User.objects.create_user("ada")
+    asked = Asked("SELECT username FROM accounts_user", ())
+
+    def names() -> list[str]:
+        with remembering():
+            fetch_ahead(asked, asked)
+            return [name for [name] in fetched(*asked, is_fixed=True)]
+
+    before = names()
+    widths(200)
+
+    assert before == names() == names()
 
 
 def test_a_session_that_is_over_is_no_session():

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fleetwatch.dashboard import numbers, words
-from fleetwatch.dashboard.broken_marks import broken_uuids
+from fleetwatch.dashboard.broken_marks import FAULTS, broken_uuids
 from fleetwatch.dashboard.drawing import heat_map, maps
 from fleetwatch.dashboard.drawing.chart import (
     Cell,
@@ -29,15 +29,24 @@ from fleetwatch.dashboard.node_lines import (
     DEFAULT_SORT,
     ONLY,
     SORTS,
+    is_of_all_by_name,
     narrowed,
     nodes_in_order,
     page_of,
 )
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.selectors import GPUName, MachineName, physical_gpu_names
+from fleetwatch.dashboard.selectors import (
+    GPUName,
+    MachineName,
+    named_machines,
+    physical_gpu_names,
+)
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.rows import fetch_ahead
+from fleetwatch.telemetry import matrices
+from fleetwatch.telemetry.heat_cells import STEPS
 
 MAX_GPUS = 1000  # on a page of the map: the least rows are then as high as a screen or two
 _is_plain = re.compile(r"[\w.~-]+", re.ASCII).fullmatch  # an address has it as it is
@@ -82,7 +91,7 @@ def draw(params: Params, period: Period) -> Chart:
     metric = _one_of(params, "metric", maps.METRICS, "state")
     interval = period.so_far
     scope = scope_asked(params)
-    nodes = _nodes(params, interval, scope)
+    nodes = _nodes(params, interval, scope, metric)
     gpu_count = min(sum(node.gpu_count for node in nodes), MAX_GPUS)
     room = MAX_GPUS
     if params.get("as") == "table":
@@ -94,8 +103,12 @@ def draw(params: Params, period: Period) -> Chart:
     return _chart(metric, shown, cells, period, pager.after)
 
 
-def _nodes(params: Params, interval: Interval, scope: Scope) -> list[Any]:
-    in_order = nodes_in_order(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
+def _nodes(params: Params, interval: Interval, scope: Scope, metric: str) -> list[Any]:
+    """Those that are shown, in their order; with their names what else a map of readings asks."""
+    sort = _one_of(params, "sort", SORTS, DEFAULT_SORT)
+    if metric in STEPS and is_of_all_by_name(sort, scope):
+        fetch_ahead(named_machines.asked(), matrices.asked_days(metric, interval), FAULTS)
+    in_order = nodes_in_order(interval, scope, sort)
     return narrowed(in_order, _one_of(params, "only", ONLY, ""))
 
 
@@ -125,11 +138,12 @@ def _figure(
 ) -> Figure:
     if not shown:
         return {"data": [], "layout": {}}
+    uuids = [gpu.uuid for node in shown for gpu in node.gpus]
     rows = Rows(
         [(node.node, len(node.gpus)) for node in shown],
         _names(shown),
-        [_page_of(gpu) for node in shown for gpu in node.gpus],
-        _marked(shown),
+        _pages(uuids),
+        _marked(uuids),
     )
     drawn = heat_map.state_map if metric == "state" else heat_map.metric_map
     figure = drawn(rows, edges, cells.drawn)
@@ -139,14 +153,17 @@ def _figure(
     return figure
 
 
-def _page_of(gpu: Any) -> str:
-    return f"/gpus/{gpu.uuid if _is_plain(gpu.uuid) else quote(gpu.uuid)}"
+def _pages(uuids: Sequence[str]) -> list[str]:
+    """The addresses of the GPUs' pages; nearly always all are as plain as NVIDIA's."""
+    names = uuids if _is_plain("".join(uuids)) else map(quote, uuids)
+    return [f"/gpus/{name}" for name in names]
 
 
-def _marked(shown: Sequence[NodeGPUs]) -> list[int]:
+def _marked(uuids: Sequence[str]) -> list[int]:
     """The numbers of the rows whose GPU is broken now."""
     broken = broken_uuids()
-    uuids = [gpu.uuid for node in shown for gpu in node.gpus]
+    if not broken:
+        return []
     return [at for at, uuid in enumerate(uuids) if uuid in broken]
 
 
