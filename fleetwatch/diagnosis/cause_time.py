@@ -6,13 +6,15 @@ Sums of days are read where they are as new as their causes, entries elsewhere.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 
 import numpy as np
 
+from fleetwatch.diagnosis import fleet_cause_days
 from fleetwatch.diagnosis.cause_columns import RECORD
 from fleetwatch.diagnosis.cause_totals import HELD, HIGH, LOW, WASTE, WASTED
+from fleetwatch.diagnosis.fleet_cause_days import FleetDay
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge, pairs
@@ -59,22 +61,41 @@ class CauseTime:
         return sorted(rows.order_by().values_list("node_id", flat=True).distinct())
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[str]:
-        first = interval.start.astimezone(UTC).date()
-        last = (interval.end - _MOMENT).astimezone(UTC).date()
-        days = [first + _DAY * place for place in range((last - first).days + 1)]
+        kept = self._fleet_days(interval, asked)
+        spans = self._but(kept, interval, asked)
+        return joined(fleet_cause_days.spans_of(kept), spans) if kept else spans
+
+    def _but(self, kept: Sequence[FleetDay], interval: Interval, asked: Asked) -> Spans[str]:
+        """What is not kept of whole cuts, each GPU by itself."""
         wanted = asked.within(interval) | {
-            "days": days,
+            "days": _days(interval),
+            "kept_days": [day for day, *_ in kept],
             "use_sums": self.with_sums and asked.step is None,
             "cause": self.cause,
             "is_current": self.is_current,
         }
         return unpacked(fetched(_CAUSED, wanted), RECORD)
 
+    def _fleet_days(self, interval: Interval, asked: Asked) -> list[FleetDay]:
+        """Of the interval's days, or what of them lies in it, under one price, what was wasted
+        on nodes of which they are summed, each with the number of its era; none where more
+        than causes and holders is told apart.
+        """
+        of_days = self.with_sums and asked.step is None and not self.is_current
+        if not (of_days and asked.is_of_fleet) or asked.of_gpus or asked.of_nodes:
+            return []
+        parts = {day: _part_of(day, interval) for day in _days(interval)}
+        of_one_price = {day: part for day, part in parts.items() if asked.eras.is_one(part)}
+        return [
+            (day, asked.step_and_era(parts[day].start)[1], of_day)
+            for day, of_day in fleet_cause_days.current(of_one_price).items()
+        ]
+
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[str]:
         """As much of each cause as the part has of what the ledger says it wasted."""
 
         def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
-            return in_part(self.whole(edge.cut, asked), ledger)
+            return in_part(self._but((), edge.cut, asked), ledger)
 
         return of_edges(ends, asked.node_ids, clipped)
 
@@ -86,6 +107,19 @@ class CauseTime:
             is_it = np.array([name == self.cause for name in spans.labels], dtype=bool)
             chosen.append(is_it[spans.label])
         return chosen
+
+
+def _days(interval: Interval) -> list[date]:
+    """The UTC days that it touches."""
+    first = interval.start.astimezone(UTC).date()
+    last = (interval.end - _MOMENT).astimezone(UTC).date()
+    return [first + _DAY * place for place in range((last - first).days + 1)]
+
+
+def _part_of(day: date, interval: Interval) -> Interval:
+    """What of the UTC day lies in the interval, which touches it."""
+    start = datetime.combine(day, time(), UTC)
+    return Interval(max(start, interval.start), min(start + _DAY, interval.end))
 
 
 def of_edges(

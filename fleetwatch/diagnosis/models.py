@@ -49,6 +49,9 @@ class DiagnosedDay(models.Model):
     is_summed = models.BooleanField(
         default=False, db_default=False, help_text="whether its spans say what its CauseEntries say"
     )
+    times_summed = models.IntegerField(
+        default=0, db_default=0, help_text="how often; what it was before is the same while this is"
+    )
     causes = models.TextField(
         blank=True,
         default="",
@@ -65,6 +68,15 @@ class DiagnosedDay(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["node", "day"], name="one_diagnosed_row_per_node_and_day"
+            )
+        ]
+        indexes = [
+            # read by: which days of nodes sums answer, and whether they are as a process keeps them
+            models.Index(
+                fields=["day", "node"],
+                include=["id", "times_summed"],
+                condition=Q(is_summed=True),
+                name="summed_by_day",
             )
         ]
 

@@ -41,8 +41,10 @@ class AlikeGPUs:
         return hashlib.md5(b"".join(map(bytes, parts)), usedforsecurity=False).hexdigest()
 
     def first_of(self, gpus: Ints) -> Ints:
-        """Of each of these GPUs, all of them known, the one that stands for it."""
-        return self.stands_for[np.searchsorted(self.gpus, gpus)]
+        """Of each of these GPUs the one that stands for it: of one that was deleted itself."""
+        at = np.searchsorted(self.gpus, gpus)
+        is_there = np.append(self.gpus, -1)[at] == gpus
+        return np.where(is_there, np.append(self.stands_for, -1)[at], gpus)
 
     def nodes_of(self, gpus: Ints) -> Ints:
         """Of each of these GPUs, all of them known, its node."""

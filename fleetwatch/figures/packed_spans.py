@@ -100,11 +100,15 @@ def fields(packed: bytes, record: np.dtype[np.void]) -> dict[str, NDArray[Any]]:
 
 def _renumbered(label: Ints, lengths: Ints, rows: Sequence[Row]) -> tuple[Ints, list[str]]:
     """The labels as places in one list of all names."""
-    names = [(row[3] or "").split(",") for row in rows]
     places: dict[str, int] = {}
-    # the names of all rows behind each other: a span's number is a place in its row's part
-    numbers = [places.setdefault(name, len(places)) for row in names for name in row]
-    first = np.cumsum([0, *(len(row) for row in names[:-1])], dtype=np.int64)[: len(names)]
+    # names of rows behind each other, those of many rows once: a span's number is a place in its
+    # row's part
+    numbers: list[int] = []
+    begins: dict[str, int] = {}
+    for names in dict.fromkeys(row[3] or "" for row in rows):
+        begins[names] = len(numbers)
+        numbers += [places.setdefault(name, len(places)) for name in names.split(",")]
+    first = np.array([begins[row[3] or ""] for row in rows], dtype=np.int64)
     at = np.repeat(first, lengths) + label - 1
     return np.array(numbers, dtype=np.int64)[at], list(places)
 

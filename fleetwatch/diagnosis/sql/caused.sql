@@ -2,7 +2,8 @@
 --      step, GPU, job and cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (figures/sql/moments.sql:
 --      arrays of one length); eras (its moments, each once);
---      steps (their starts, or none: in which of them an entry lies, from 0 on; sums of days lie in none); use_sums (whether sums of days can answer); is_current (only hours whose
+--      steps (their starts, or none: in which of them an entry lies, from 0 on; sums of days lie in none); use_sums (whether sums of days can answer); kept_days (days of
+--      whose summed nodes who asks has all that lies between the moments); is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
 --      these are few), job_id, cause.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
@@ -13,7 +14,7 @@ WITH calendar AS (
         (day + 1)::timestamp AT TIME ZONE 'UTC' AS "end"
     FROM unnest(%(days)s::date[]) AS calendar (day)
 ),
--- days of nodes of which sums can answer: whole, under one price and one owner, and summed since their causes changed
+-- days of nodes of which sums can answer: whole, under one price and one owner, and summed since their causes changed; or kept
 summed AS MATERIALIZED (
     SELECT diagnosed.id, diagnosed.node_id, diagnosed.day, calendar.start
     FROM diagnosis_diagnosedday AS diagnosed
@@ -21,12 +22,15 @@ summed AS MATERIALIZED (
     WHERE %(use_sums)s::boolean
       AND diagnosed.is_summed
       AND (%(node_ids)s::bigint[] IS NULL OR diagnosed.node_id = ANY(%(node_ids)s::bigint[]))
-      AND calendar.start >= %(start)s::timestamptz
-      AND calendar."end" <= %(end)s::timestamptz
-      AND NOT EXISTS (
-          SELECT FROM unnest(%(moments)s::timestamptz[], %(moved)s::bigint[]) AS change (moment, node_id)
-          WHERE change.moment > calendar.start AND change.moment < calendar."end"
-            AND (change.node_id IS NULL OR change.node_id = diagnosed.node_id)
+      AND (
+          calendar.day = ANY(%(kept_days)s::date[])
+          OR calendar.start >= %(start)s::timestamptz
+          AND calendar."end" <= %(end)s::timestamptz
+          AND NOT EXISTS (
+              SELECT FROM unnest(%(moments)s::timestamptz[], %(moved)s::bigint[]) AS change (moment, node_id)
+              WHERE change.moment > calendar.start AND change.moment < calendar."end"
+                AND (change.node_id IS NULL OR change.node_id = diagnosed.node_id)
+          )
       )
       AND (
           NOT %(is_current)s::boolean
@@ -47,8 +51,10 @@ open_part AS MATERIALIZED (
     FROM inventory_node AS node
     CROSS JOIN calendar
     LEFT JOIN summed ON summed.node_id = node.id AND summed.day = calendar.day
-    LEFT JOIN diagnosis_diagnosedday AS diagnosed ON diagnosed.node_id = node.id AND diagnosed.day = calendar.day
-    LEFT JOIN ledger_nodeday AS posted ON posted.node_id = node.id AND posted.day = calendar.day
+    LEFT JOIN diagnosis_diagnosedday AS diagnosed
+        ON %(is_current)s::boolean AND diagnosed.node_id = node.id AND diagnosed.day = calendar.day
+    LEFT JOIN ledger_nodeday AS posted
+        ON %(is_current)s::boolean AND posted.node_id = node.id AND posted.day = calendar.day
     WHERE summed.node_id IS NULL
       AND (%(node_ids)s::bigint[] IS NULL OR node.id = ANY(%(node_ids)s::bigint[]))
 ),
@@ -112,3 +118,4 @@ UNION ALL
 SELECT summed.node_id, 0, width_bucket(summed.start, %(eras)s::timestamptz[]), kept.causes, kept.spans
 FROM summed
 JOIN diagnosis_diagnosedday AS kept ON kept.id = summed.id
+WHERE summed.day <> ALL(%(kept_days)s::date[])

@@ -45,7 +45,7 @@ packed AS (
     GROUP BY named.id, named.causes
 )
 UPDATE diagnosis_diagnosedday AS diagnosed
-SET is_summed = TRUE, causes = COALESCE(packed.causes, ''), spans = COALESCE(packed.spans, '')
+SET is_summed = TRUE, times_summed = diagnosed.times_summed + 1, causes = COALESCE(packed.causes, ''), spans = COALESCE(packed.spans, '')
 FROM due
 LEFT JOIN packed ON packed.id = due.id
 WHERE diagnosed.id = due.id
