@@ -65,8 +65,12 @@ class Job(models.Model):
         indexes = [
             # read by: store and selectors, the jobs that share a key
             models.Index(fields=["said_key"], name="jobs_by_said_key"),
-            # read by: selectors.held_by
-            models.Index(fields=["user"], name="jobs_by_user"),
+            # read by: selectors.held_by; runs of one owner and name, however many jobs there are
+            models.Index(
+                fields=["user", "name"],
+                include=["id", "scheduler", "cluster", "end_ms"],
+                name="jobs_by_user_and_name",
+            ),
             # read by: selectors.clusters
             models.Index(fields=["cluster"], name="jobs_by_cluster"),
             # read by: selectors.waits, the jobs that began in a day

@@ -16,7 +16,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
-from fleetwatch.lib.intervals import DAY_MS, Interval, ms_in
+from fleetwatch.lib.intervals import DAY_MS, Interval, ms_in, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -79,7 +79,14 @@ def recurring(keys: Collection[Key], *, now: datetime) -> set[Key]:
     if not keys:
         return set()
     job_ids, causes = (list(each) for each in zip(*keys, strict=True))
-    wanted = {"job_ids": job_ids, "causes": causes, "since": now - LOOKS_BACK, "times": TIMES}
+    since = now - LOOKS_BACK
+    wanted = {
+        "job_ids": job_ids,
+        "causes": causes,
+        "since": since,
+        "since_ms": to_ms(since),
+        "times": TIMES,
+    }
     return set(fetched(_RECURRING, wanted))
 
 
