@@ -20,6 +20,7 @@ from fleetwatch.lib.intervals import HOUR_MS
 # as diagnosis_span() of the database packs it (sql/packed_cause.sql)
 RECORD = np.dtype([*HEAD, ("confidence", ">i2"), ("ms", ">i4", (len(FIGURES),))])
 MICRO = 1_000_000
+NO_ID = -1  # no group has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,18 @@ class Lines:
         groups, line = numbered(self.spans.by[name].at)
         none = np.zeros_like(groups)
         return replace(self, job=none, cause=none, line=line)
+
+    def of_groups(self, name: str, ids: Ints) -> tuple[Ints, "Lines"]:
+        """All causes together: a line of no job for each of these groups (ids, ascending) that has
+        spans, and a last one for all others, where they have some; and which places in `ids` they
+        are of, that of all others being behind the last.
+        """
+        keys = self.spans.by[name]
+        place = np.searchsorted(ids, keys.ids)
+        is_asked = np.append(ids, NO_ID)[place] == keys.ids
+        places, line = numbered(np.where(is_asked, place, len(ids))[keys.at])
+        none = np.zeros_like(places)
+        return places, replace(self, job=none, cause=none, line=line)
 
     def gpus(self) -> Ints:
         """Of each line how many GPUs it has time of."""

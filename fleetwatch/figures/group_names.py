@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from fleetwatch.figures.others_names import lines_shown
+from fleetwatch.accounts.visibility import pseudonymous
+from fleetwatch.figures.others_names import JOB, lines_shown
 from fleetwatch.figures.priced_columns import NO_KEY, Keys
 from fleetwatch.figures.totals import NOBODY, OWNERS, UNALLOCATED, Line
 from fleetwatch.inventory.models import GPU, GPUModel, Node
@@ -34,6 +35,17 @@ def lines_of(group_by: str, keys: Keys, ids: Collection[int]) -> dict[int, Line]
     lines[NO_KEY] = (NOBODY, "unknown model") if group_by == "gpu_model" else UNHELD
     lines |= _gpus(stored) if group_by == "gpu" else _stored(group_by, stored)
     return lines_shown(group_by, lines)
+
+
+def ids_of(
+    group_by: str, keys: Keys, ids: Collection[int], shown: Collection[str]
+) -> dict[int, str]:
+    """By id the keys of those of these groups that stand under one of these keys: of few of many
+    jobs no other's name is read.
+    """
+    if group_by == JOB and pseudonymous() is None:
+        return dict(Job.objects.filter(key__in=shown).values_list("pk", "key"))
+    return {pk: key for pk, (key, _) in lines_of(group_by, keys, ids).items() if key in shown}
 
 
 def _gpus(ids: Collection[int]) -> dict[int, Line]:

@@ -181,24 +181,25 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
     if group_by == "cause" or scope.states or scope.shown:
         return {"recoverable": {}, "decided": {}}
     cause = asked.cause or None
-    by_key = inbox.recoverable_by(
-        group_by, period.interval, now=period.now, scope=scope, cause=cause
+    of_jobs = inbox.recoverable_by(
+        group_by,
+        period.interval,
+        keys={line.key for line in lines},
+        now=period.now,
+        scope=scope,
+        cause=cause,
     )
-    shown = {line.key for line in lines}
-    of_jobs = together_saved(by_key.values())
     of_places = inbox.recoverable_of_places(
         period.interval, now=period.now, scope=scope, cause=cause
     )
     return {
-        "recoverable": by_key,
-        "recoverable_in_all": of_jobs,
-        "recoverable_by_rest": together_saved(
-            saved for key, saved in by_key.items() if key not in shown
-        ),
+        "recoverable": of_jobs.by_key,
+        "recoverable_in_all": of_jobs.in_all,
+        "recoverable_by_rest": of_jobs.of_others,
         "recoverable_of_places": of_places,
-        "recoverable_with_places": together_saved([of_jobs, of_places]),
+        "recoverable_with_places": together_saved([of_jobs.in_all, of_places]),
         "is_recoverable_known": True,
-        "decided": _decided(lines, by_key, period.now) if group_by == "job" else {},
+        "decided": _decided(lines, of_jobs.by_key, period.now) if group_by == "job" else {},
     }
 
 

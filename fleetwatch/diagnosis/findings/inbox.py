@@ -3,10 +3,11 @@ and one of them with what it rests on and what to do.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_columns import Lines
-from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
+from fleetwatch.diagnosis.cause_totals import NO_SAVING, Caused, Saving, together, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
@@ -26,7 +27,7 @@ from fleetwatch.diagnosis.findings.exempt import Exemption, exemptions
 from fleetwatch.diagnosis.findings.mended import mended
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.figures.group_names import lines_of
+from fleetwatch.figures.group_names import ids_of, lines_of
 from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.jobs.models import Job
@@ -55,7 +56,7 @@ class Which:
     state: str | None = None  # with time wasted in that state
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inbox:
     """Findings with time in a period: those of jobs, and those of places, which are nodes and
     clusters' queues.
@@ -91,11 +92,19 @@ class Inbox:
     @property
     def agreed_usd(self) -> Decimal:
         """Dollars of what jobs wasted (certain and probable) that people agreed is no waste."""
-        return self.of_jobs.of_status(*AGREED).lines.whole().totals.wasted_usd
+        return total(self._jobs_caused(AGREED)).totals.wasted_usd
+
+    @cached_property
+    def _by_status(self) -> Mapping[str, Caused]:
+        """Of those of jobs: asked several times of one inbox."""
+        return self.of_jobs.caused()
+
+    def _jobs_caused(self, statuses: Collection[str]) -> list[Caused]:
+        return [caused for status, caused in self._by_status.items() if status in statuses]
 
     def _wasted(self, statuses: Collection[str]) -> Caused:
-        of_jobs = self.of_jobs.of_status(*statuses).lines.whole()
-        return total([of_jobs, *self._of_places(statuses, is_capacity=False)])
+        of_places = self._of_places(statuses, is_capacity=False)
+        return total([*self._jobs_caused(statuses), *of_places])
 
     def capacity(self) -> Saving:
         """What those of own lines of the ledger could bring back that nobody decided about
@@ -106,8 +115,8 @@ class Inbox:
     @property
     def has_example_rates(self) -> bool:
         """Whether dollars of it are by list prices."""
-        places = any(line.caused.has_example_rates for line in self.of_places)
-        return places or self.of_jobs.lines.whole().has_example_rates
+        places = (line.caused for line in self.of_places)
+        return any(each.has_example_rates for each in (*places, *self._by_status.values()))
 
     def _of_places(self, statuses: Collection[str], *, is_capacity: bool) -> list[Caused]:
         return [
@@ -174,15 +183,42 @@ def decisions_by_job(keys: Sequence[str], now: datetime) -> dict[str, set[str]]:
     return decided
 
 
+@dataclass(frozen=True, slots=True)
+class Recoverable:
+    """What findings of jobs could save that nobody decided about: by key of the groups that were
+    asked for, as far as they have such, and of all others together.
+    """
+
+    by_key: Mapping[str, Saving]
+    of_others: Saving
+
+    @property
+    def in_all(self) -> Saving:
+        return together([*self.by_key.values(), self.of_others])
+
+
 def recoverable_by(
-    group_by: str, interval: Interval, *, now: datetime, scope: Scope, cause: str | None = None
-) -> dict[str, Saving]:
-    """By the key of each group what findings of jobs (of one cause, where it is named) could save
-    of its time that nobody decided about.
+    group_by: str,
+    interval: Interval,
+    *,
+    keys: Collection[str],
+    now: datetime,
+    scope: Scope,
+    cause: str | None = None,
+) -> Recoverable:
+    """Of these groups what findings of jobs (of one cause, where it is named) could save of their
+    time that nobody decided about, and of all others.
     """
     every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,))
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
-    return {key: caused.saving for key, caused in _by_key(lines, group_by).items()}
+    groups = lines.spans.by[group_by]
+    shown = ids_of(group_by, groups, groups.ids[np.unique(groups.at)].tolist(), keys)
+    ids = np.array(sorted(shown), dtype=np.int64)
+    places, of_groups = lines.of_groups(group_by, ids)
+    savings = [caused.saving for caused in of_groups.caused()] if len(places) else []
+    by_place = dict(zip(places.tolist(), savings, strict=True))
+    of_others = by_place.pop(len(ids), NO_SAVING)
+    return Recoverable({shown[int(ids[at])]: saving for at, saving in by_place.items()}, of_others)
 
 
 def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) -> Decimal:

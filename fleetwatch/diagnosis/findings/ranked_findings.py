@@ -16,7 +16,7 @@ from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Savi
 from fleetwatch.diagnosis.findings.step_savings import by_steps
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.edges import pairs
-from fleetwatch.figures.packed_spans import Bools, Ints
+from fleetwatch.figures.packed_spans import Bools, Ints, numbered
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
 
@@ -113,6 +113,8 @@ class Findings:
 
     def standing(self, status: str, keys: Collection[tuple[int, str]]) -> "Findings":
         """The same, of which those that are open and of these jobs and causes stand so."""
+        if not keys:
+            return self
         is_open = np.array([each == Finding.Status.OPEN for each, _ in self.groups], dtype=bool)
         is_meant = np.array([key in keys for key in self.keys()], dtype=bool)
         is_meant &= is_open[self.group]
@@ -145,6 +147,18 @@ class Findings:
         for (status, _), size in zip(self.groups, sizes, strict=True):
             counts[status] += size
         return counts
+
+    def caused(self) -> dict[str, Caused]:
+        """By status all that those took that stand so, as one."""
+        names = sorted({status for status, _ in self.groups})
+        of_group = np.array([names.index(status) for status, _ in self.groups], dtype=np.int64)
+        numbers, of_finding = numbered(of_group[self.group])
+        if not len(numbers):
+            return {}
+        none = np.zeros_like(numbers)
+        together = replace(self.lines, job=none, cause=none, line=of_finding[self.lines.line])
+        several = zip(numbers.tolist(), together.caused(), strict=True)
+        return {names[number]: caused for number, caused in several}
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""

@@ -14,9 +14,17 @@ pytestmark = pytest.mark.django_db
 WEEK = Interval(NOW - 7 * DAY, NOW)
 
 
+EVERY = {"slurm/della/1", "slurm/della/2", "ann", "eve", "n1", "n2"}
+
+
+def recoverable(group_by, keys):
+    return inbox.recoverable_by(group_by, WEEK, keys=keys, now=NOW, scope=EVERYTHING)
+
+
 def high_usd(group_by):
-    savings = inbox.recoverable_by(group_by, WEEK, now=NOW, scope=EVERYTHING)
-    return {key: saving.high_usd for key, saving in savings.items()}
+    saved = recoverable(group_by, EVERY)
+    assert saved.of_others.high_usd == 0
+    return {key: saving.high_usd for key, saving in saved.by_key.items()}
 
 
 def test_each_group_has_the_savings_of_its_own_time_under_every_rate_and_cause():
@@ -33,6 +41,21 @@ def test_each_group_has_the_savings_of_its_own_time_under_every_rate_and_cause()
     assert high_usd("job") == {"slurm/della/1": 2, "slurm/della/2": 4}
     assert high_usd("user") == {"ann": 2, "eve": 4}
     assert high_usd("node") == {"n1": 4, "n2": 2}
+
+
+@pytest.mark.parametrize(("group_by", "key"), [("job", "slurm/della/2"), ("user", "eve")])
+def test_what_groups_that_are_not_shown_could_save_is_one_sum(group_by, key):
+    rate()
+    for number, user in enumerate(("ann", "eve", "joe")):
+        of = job(f"slurm/della/{number + 1}", user=user)
+        cause(of=of, on=gpu(number), hours=1 + number)
+        finding(of)
+
+    saved = recoverable(group_by, {key, "slurm/della/404"})
+
+    assert {each: saving.high_usd for each, saving in saved.by_key.items()} == {key: 4}
+    assert (saved.of_others.high_usd, saved.in_all.high_usd) == (8, 12)
+    assert recoverable(group_by, ()).of_others == saved.in_all
 
 
 def test_what_was_decided_is_in_no_groups_savings():
