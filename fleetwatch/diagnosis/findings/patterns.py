@@ -236,12 +236,15 @@ def _series(job_ids: Ints) -> tuple[Ints, Bools]:
     ended.
     """
     rows = fetched(_SERIES, {"job_ids": np.unique(job_ids)})
-    ids = np.array([pk for several, _ in rows for pk in several], dtype=np.int64)
-    number = np.repeat(np.arange(len(rows)), [len(several) for several, _ in rows])
-    going_on = [pk for _, several in rows for pk in several]
+    ids = _ids([several for several, _ in rows])
+    number = np.repeat(np.arange(len(rows)), [len(_ids([several])) for several, _ in rows])
     order = np.argsort(ids)
     place = np.searchsorted(ids[order], job_ids)
-    return number[order][place], np.isin(job_ids, going_on)
+    return number[order][place], np.isin(job_ids, _ids([going_on for _, going_on in rows]))
+
+
+def _ids(packed: Sequence[bytes | None]) -> Ints:
+    return np.frombuffer(b"".join(each or b"" for each in packed), dtype=">i8").astype(np.int64)
 
 
 def _when(findings: Findings, at: Ints, is_running: Bools, now: datetime) -> Ints:

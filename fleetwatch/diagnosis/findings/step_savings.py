@@ -10,13 +10,18 @@ from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_totals import HIGH, LOW
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.packed_spans import Ints
+from fleetwatch.lib.written_once import IDS, written_once
+
+_MEASURED = written_once(
+    lambda: Finding.objects.filter(job__in=IDS, step_saved_ms__isnull=False).values_list(
+        "job_id", "cause", "step_saved_ms", "step_of_ms"
+    )
+)
 
 
 def of_findings(lines: Lines) -> Lines:
     """The same lines (of a job and cause), by the steps of the findings that they are of."""
-    rows = Finding.objects.filter(
-        job__in=np.unique(lines.job).tolist(), step_saved_ms__isnull=False
-    ).values_list("job_id", "cause", "step_saved_ms", "step_of_ms")
+    rows = _MEASURED(ids=np.unique(lines.job))
     steps = {(job_id, cause): step for job_id, cause, *step in rows}
     if not steps:
         return lines
