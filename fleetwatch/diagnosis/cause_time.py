@@ -147,7 +147,8 @@ def in_part(whole: Spans[str], parts: Spans[Kind]) -> Spans[str]:
         _by_figure(count, of_part, parts.label, parts.figures[name])
         for name in ("whole_ms", "gpu_ms")
     )
-    order = np.argsort(of_cause, kind="stable")
+    # by cause: who rounds goes by that order, not by that of the database
+    order = np.lexsort((whole.label, of_cause))
     ordered = whole.where(order)
     ms = _clipped(of_cause[order], ordered.figures["ms"], ledger, asked)
     in_part = replace(ordered, figures={**ordered.figures, "ms": ms})

@@ -8,7 +8,6 @@ from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause_columns import RECORD
 from fleetwatch.diagnosis.cause_totals import FIGURES
@@ -26,6 +25,7 @@ _SUMMED, _OF_DAY, _OF_PART = (
 )
 _DAY = timedelta(days=1)
 _NAMES = ("gpu", "job", "label", "confidence", *FIGURES)
+_HEADS = len(_NAMES) - len(FIGURES)
 # of how many nodes a day was summed, and from when on it would be another one; which GPUs are alike
 _Version = tuple[int, int, str]
 
@@ -82,50 +82,58 @@ def _rows(day: date, part: Interval) -> list[tuple[Any, ...]]:
 
 def _together(spans: Spans[str], alike: AlikeGPUs) -> CauseDay:
     """The spans of all nodes by GPUs that are alike, job and cause."""
-    gpus, gpu = numbered(alike.first_of(spans.gpu))
-    jobs, job = numbered(spans.job)
-    shape = max(1, len(gpus)), max(1, len(spans.labels))
-    keys, at = numbered((job * shape[0] + gpu) * shape[1] + spans.label)
-    sure = np.zeros(len(keys), dtype=np.int64)
+    (gpu, job, label), at = _grouped((alike.first_of(spans.gpu), spans.job, spans.label))
+    sure = np.zeros(len(gpu), dtype=np.int64)
     np.maximum.at(sure, at, spans.figures["confidence"])
-    rest, label = np.divmod(keys, shape[1])
-    of_job, of_gpu = np.divmod(rest, shape[0])
-    heads = (gpus[of_gpu], jobs[of_job], label, sure)
-    figures = (sums(at, ms, len(keys)) for ms in spans.figures["ms"].T)
-    columns = dict(zip(_NAMES, (*heads, *figures), strict=True))
-    return CauseDay(tuple(spans.labels), narrow_columns.packed(columns), len(keys))
+    figures = (sums(at, ms, len(gpu)) for ms in spans.figures["ms"].T)
+    columns = dict(zip(_NAMES, (gpu, job, label, sure, *figures), strict=True))
+    return CauseDay(tuple(spans.labels), narrow_columns.packed(columns), len(gpu))
+
+
+def _grouped(columns: Sequence[Ints]) -> tuple[list[Ints], Ints]:
+    """The distinct rows of the columns, column by column, and of each row its place in them."""
+    keys = np.zeros_like(columns[0])
+    for values in columns:
+        distinct, place = numbered(values)
+        keys = keys * max(1, len(distinct)) + place
+    numbers, at = numbered(keys)
+    first = np.zeros_like(numbers)
+    first[at] = np.arange(len(at))
+    return [values[first] for values in columns], at
 
 
 def spans_of(days: Sequence[FleetDay]) -> Spans[str]:
     """The spans of days, at least one (number of its era, its causes), in one step of time."""
-    labels: dict[str, int] = {}
-    count = sum(day.spans for *_, day in days)
-    columns = {name: np.empty(count, dtype=np.int64) for name in ("era", *_NAMES[:4])}
-    # figure by figure, as they are read
-    ms = np.empty((count, len(FIGURES)), dtype=np.int64, order="F")
-    start = 0
-    for _, era, day in days:
-        part = slice(start, start := start + day.spans)
-        read = narrow_columns.unpacked(day.columns, _NAMES)
-        numbers = [labels.setdefault(name, len(labels)) for name in day.labels]
-        _write(columns, part, read, era, np.array(numbers, dtype=np.int64))
-        for place, name in enumerate(FIGURES):
-            ms[part, place] = read[name]
-    nothing = np.zeros(count, dtype=np.int64)
-    figures = {"confidence": columns.pop("confidence"), "ms": ms}
+    every = [day for *_, day in days]
+    labels = list(dict.fromkeys(name for day in every for name in day.labels))
+    columns, ms = _end_to_end(every, labels)
     return Spans(
-        node=nothing + NO_NODE, step=nothing, labels=list(labels), figures=figures, **columns
+        node=np.full(len(ms), NO_NODE),
+        step=np.zeros(len(ms), dtype=np.int64),
+        era=np.repeat([era for _, era, _ in days], [day.spans for day in every]),
+        labels=labels,
+        figures={"confidence": columns.pop("confidence"), "ms": ms},
+        **columns,
     )
 
 
-def _write(
-    columns: Mapping[str, Ints],
-    part: slice,
-    read: Mapping[str, NDArray[Any]],
-    era: int,
-    numbers: Ints,
-) -> None:
-    columns["era"][part] = era
-    columns["label"][part] = numbers[read["label"]]
-    for name in ("gpu", "job", "confidence"):
-        columns[name][part] = read[name]
+def _end_to_end(days: Sequence[CauseDay], labels: list[str]) -> tuple[dict[str, Ints], Ints]:
+    """The columns of all of them: those before FIGURES, and these, figure by figure as they are
+    read.
+    """
+    count = sum(day.spans for day in days)
+    heads = {name: np.empty(count, dtype=np.int64) for name in _NAMES[:_HEADS]}
+    ms = np.empty((count, len(FIGURES)), dtype=np.int64, order="F")
+    columns = heads | dict(zip(FIGURES, ms.T, strict=True))
+    start = 0
+    for day in days:
+        _write(day, columns, slice(start, start := start + day.spans), labels)
+    return heads, ms
+
+
+def _write(day: CauseDay, columns: Mapping[str, Ints], part: slice, labels: list[str]) -> None:
+    """What is kept of the day into that part of the columns, its labels as places in `labels`."""
+    read = narrow_columns.unpacked(day.columns, _NAMES)
+    numbers = np.array([labels.index(name) for name in day.labels], dtype=np.int64)
+    for name in _NAMES:
+        columns[name][part] = numbers[read[name]] if name == "label" else read[name]

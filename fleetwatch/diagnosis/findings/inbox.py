@@ -213,12 +213,17 @@ def recoverable_by(
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
     groups = lines.spans.by[group_by]
     shown = ids_of(group_by, groups, groups.ids[np.unique(groups.at)].tolist(), keys)
-    ids = np.array(sorted(shown), dtype=np.int64)
-    places, of_groups = lines.of_groups(group_by, ids)
+    return _recoverable(lines, group_by, shown)
+
+
+def _recoverable(lines: Lines, group_by: str, shown: Mapping[int, str]) -> Recoverable:
+    """`shown`: by id the keys of the groups that were asked for."""
+    ids = sorted(shown)
+    places, of_groups = lines.of_groups(group_by, np.array(ids, dtype=np.int64))
     savings = [caused.saving for caused in of_groups.caused()] if len(places) else []
     by_place = dict(zip(places.tolist(), savings, strict=True))
     of_others = by_place.pop(len(ids), NO_SAVING)
-    return Recoverable({shown[int(ids[at])]: saving for at, saving in by_place.items()}, of_others)
+    return Recoverable({shown[ids[at]]: saving for at, saving in by_place.items()}, of_others)
 
 
 def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) -> Decimal:

@@ -21,7 +21,7 @@ _MEASURED = written_once(
 
 def of_findings(lines: Lines) -> Lines:
     """The same lines (of a job and cause), by the steps of the findings that they are of."""
-    rows = _MEASURED(ids=np.unique(lines.job))
+    rows = _MEASURED(ids=np.unique(lines.job)) if len(lines) else []
     steps = {(job_id, cause): step for job_id, cause, *step in rows}
     if not steps:
         return lines
