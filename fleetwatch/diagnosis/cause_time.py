@@ -22,6 +22,7 @@ from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.packed_spans import Bools, Ints, Spans, joined, unpacked
 from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import KINDS, Kind
+from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -57,7 +58,9 @@ class CauseTime:
         if jobs is not None:
             rows = rows.filter(job__in=jobs)
         if limits["gpu_ids"] is not None:
-            rows = rows.filter(gpu__in=limits["gpu_ids"])
+            # a GPU has another id with each node: by the index on (node, start)
+            of_gpus = GPU.objects.filter(pk__in=limits["gpu_ids"]).values("node")
+            rows = rows.filter(gpu__in=limits["gpu_ids"], node__in=of_gpus)
         return sorted(rows.order_by().values_list("node_id", flat=True).distinct())
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[str]:

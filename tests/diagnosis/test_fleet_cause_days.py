@@ -146,6 +146,15 @@ def test_a_part_of_a_day_says_what_was_summed_anew(fleet):
     assert told(part) == changed != before
 
 
+def test_time_of_one_gpu_is_that_of_its_own_node(fleet):
+    one, other = (told(gpu=gpu(1, node=node).uuid) for node in ("n1", "n2"))
+    sums.sum_days(NOW, 100)
+
+    assert [ms[0] for _, ms, _ in other.values()] == [2 * round(0.3 * HOUR_MS)] * 2
+    assert one != other
+    assert (told(gpu=gpu(1).uuid), told(gpu=gpu(1, node="n2").uuid)) == (one, other)
+
+
 def test_what_is_asked_of_a_node_or_gpu_is_not_read_from_days_of_the_fleet(fleet, read):
     sums.sum_days(NOW, 100)
 
