@@ -57,7 +57,7 @@ PAGES = {
     "/budgets/fleet": 13,  # the teams' budgets; since when there is history, and since when figures; the last days
     "/explain": 6,  # and what its job is called
     "/explain.csv": 5,
-    "/search?q=node": 18,  # what its nodes and GPUs do now, for whom; the reader's own names
+    "/search?q=node": 19,  # what its nodes and GPUs do now, for whom; own names; reasons of agreements
     # also the last notification, since when hours are overdue, and each worker's last word
     "/status": 24,
     "/agents": 6,  # with broken GPUs

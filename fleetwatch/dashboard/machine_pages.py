@@ -56,10 +56,13 @@ class PlaceRow:
     @property
     def title(self) -> str:
         """Its cause, in the past where its node was heard since without it."""
-        node = self.finding.node
-        heard_ms = node.last_ms if node is not None else None
-        is_over = heard_ms is not None and self.finding.last_ms < heard_ms - HOUR_MS
-        return (is_over and self.cause.machine.past) or self.cause.title
+        return (is_heard_since(self.finding) and self.cause.machine.past) or self.cause.title
+
+
+def is_heard_since(finding: Finding) -> bool:
+    """Whether its node was heard an hour and more since without it."""
+    heard_ms = finding.node.last_ms if finding.node is not None else None
+    return heard_ms is not None and finding.last_ms < heard_ms - HOUR_MS
 
 
 def row(line: Line) -> PlaceRow:

@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
+from textwrap import shorten
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -18,7 +19,7 @@ from django.utils.http import urlencode
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import holders_of
-from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.permissions import may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
@@ -26,11 +27,13 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES, of_owner
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, visible_incidents
+from fleetwatch.dashboard import agreed_hits
 from fleetwatch.dashboard.glossary import TERMS
-from fleetwatch.dashboard.machine_pages import days_in_words
+from fleetwatch.dashboard.machine_pages import days_in_words, is_heard_since
+from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.dashboard.words import finding_stands, incident_state
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import CATALOGUE, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings.exempt import exemptions
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 from fleetwatch.diagnosis.models import Finding
@@ -68,6 +71,7 @@ GOES_ON = {
     "incident": tuple(map(incident_state, OPEN_STATES)),
 }
 MAX_WORDS = 5  # of a text, each of which may be somebody's name
+MEANING = 90  # characters of what a word means
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class Hit:
     is_own: bool = False  # a job of the reader's
     usd: Decimal | None = None  # what an incident cost so far
     has_number: bool = False  # that was looked for
+    saved_words: str = ""  # what the dollars of a finding are
+    has_step: bool = False  # that may save less than these, and was not measured
 
     @property
     def words(self) -> str:
@@ -133,59 +139,6 @@ def _plain(text: str) -> str:
     return _BETWEEN.sub(" ", text.lower()).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A page by what it is called, the words that it is looked for by, and whose it is (None: of
-    everybody who may open it).
-    """
-
-    name: str
-    title: str
-    words: str = ""
-    right: Right | None = None
-
-
-PLACES = (
-    Place("me", "My jobs", "notifications own tokens"),
-    Place("overview", "Overview", "home start spend"),
-    Place("fleet", "Fleet", "map nodes gpus heat"),
-    Place("jobs", "Jobs"),
-    Place("waste", "Waste", "idle breakdown"),
-    Place("costs", "Costs", "explorer spend"),
-    Place("capacity", "Capacity", "allocation what if queue commitments"),
-    Place("findings", "Savings", "findings inbox"),
-    Place("causes", "Causes"),
-    Place("alerts", "Alerts", "incidents"),
-    Place("rules", "Alert rules", "thresholds back-test"),
-    Place("silences", "Silences", "mute maintenance"),
-    Place("routes", "Routes", "who is told"),
-    Place("actions", "Actions", "stop jobs drain"),
-    Place("reports", "Reports", "statements months focus excel showback"),
-    Place("budgets", "Budgets", "forecast"),
-    Place("teams", "Teams", "showback statements members leads"),
-    Place("status", "Status", "health lag workers"),
-    Place("explain", "Explain a figure", "why these dollars"),
-    Place("views", "Saved views"),
-    Place("definitions", "What the numbers mean", "definitions states"),
-    Place("glossary", "Glossary", "words"),
-    Place("settings", "Settings"),
-    Place("settings_general", "General settings", "organisation time zone access second factor"),
-    Place("settings_pricing", "Pricing", "rates price currency energy kwh commitments"),
-    Place("rates_calculator", "Cost of owned GPUs", "calculator tco", Right.MONEY),
-    Place("rates_import", "Import rates", "csv", Right.MONEY),
-    Place("mappings", "Teams and mapping", "rules cost centre project"),
-    Place("settings_months", "Months and statements", "close free capacity"),
-    Place("settings_agents", "Agents", "tokens enrolment install elastic"),
-    Place("settings_channels", "Channels", "slack mail teams webhook pagerduty"),
-    Place("settings_tokens", "API tokens"),
-    Place("settings_policy", "Ledger policy", "thresholds what would change idle"),
-    Place("settings_links", "Job links", "logs experiments W&B MLflow TensorBoard Grafana Loki"),
-    Place("settings_retention", "Retention", "kept days"),
-    Place("people", "People", "accounts roles invite", Right.PEOPLE),
-    Place("audit", "Audit log", "", Right.PEOPLE),
-)
-
-
 def hits(text: str, user: User, *, limit: int, now: datetime) -> list[Hit]:
     """At most so many of each kind; for a single character what has that number alone. Of several
     words each is somewhere: in a name, an owner, a cause or a rule.
@@ -219,6 +172,8 @@ def _kinds(wanted: str, user: User, limit: int, now: datetime) -> tuple[Iterable
         _causes(wanted),
         _views(wanted, user, limit),
         _terms(wanted),
+        *_agreed(wanted, user, now),
+        _with_ids(agreed_hits.exempt_for(wanted, now), now),
     )
 
 
@@ -255,7 +210,8 @@ def ranked(
 ) -> list[tuple[str, list[Hit]]]:
     """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs and
     the incident of a number, where several words are looked for what goes on now, then by ORDER, in
-    it what goes on, findings by what they could save, and what begins so.
+    it what goes on, findings by what they could save, what begins so, and what has a word that
+    does.
     """
     now_first = has_several_words(text)
     groups: dict[str, list[Hit]] = defaultdict(list)
@@ -275,11 +231,17 @@ def ranked(
 
 def _rank(
     hit: Hit, text: str, savings: Mapping[int, Saving]
-) -> tuple[bool, bool, bool, Decimal, bool]:
+) -> tuple[bool, bool, bool, Decimal, bool, bool]:
     saving = savings.get(hit.finding_id or 0)
     saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
-    begins_so = hit.name.lower().startswith(text.lower())
-    return not hit.is_called(text), not hit.is_own, not hit.goes_on, -saved_usd, not begins_so
+    is_first = hit.name.lower().startswith(text.lower())
+    stands = (not hit.is_called(text), not hit.is_own, not hit.goes_on)
+    return *stands, -saved_usd, not is_first, not has_word(text, hit.name)
+
+
+def has_word(text: str, within: str) -> bool:
+    """Whether a word begins so: "vera" is in no "coverage"."""
+    return re.search(rf"(?<![^\W_]){re.escape(text)}", within, re.IGNORECASE) is not None
 
 
 def main_pages(user: User) -> list[Hit]:
@@ -289,7 +251,7 @@ def main_pages(user: User) -> list[Hit]:
 
 def _pages(text: str, user: User) -> Iterator[Hit]:
     for place in PLACES:
-        if text.lower() not in f"{place.title} {place.words}".lower():
+        if not has_word(text, f"{place.title} {place.words}"):
             continue
         address = reverse(place.name)
         is_theirs = place.right is None or may(user, place.right)
@@ -441,7 +403,7 @@ def _found_in(word: str) -> QuerySet[Finding, Any]:
 
 
 def _findings(text: str, limit: int, now: datetime) -> Iterator[Hit]:
-    """Those of whose job or node, owner and cause each word is."""
+    """Those of whose job or node, owner, cause and what people wrote of them each word is."""
     rows = _visible_findings()
     for word in text.split():
         rows = rows.filter(_has_word(word))
@@ -466,13 +428,14 @@ def _visible_findings() -> QuerySet[Finding]:
 
 
 def _causes_called(word: str) -> list[str]:
-    return [cause.code for cause in CATALOGUE if word.lower() in cause.title.lower()]
+    return [cause.code for cause in CATALOGUE if has_word(word, cause.title)]
 
 
 def _has_word(word: str) -> Q:
     codes = _causes_called(word)
     called = Q(job__key__icontains=word) | Q(job__name__icontains=word)
-    return called | Q(job__user__iexact=word) | Q(node__name__icontains=word) | Q(cause__in=codes)
+    place = Q(node__name__icontains=word) | Q(cause__in=codes)
+    return called | Q(job__user__iexact=word) | place | agreed_hits.has_reason(word)
 
 
 def _finding(finding: Finding, *, is_exempt: bool) -> Hit:
@@ -487,7 +450,24 @@ def _finding(finding: Finding, *, is_exempt: bool) -> Hit:
         finding_id=None if is_exempt or finding.status == Finding.Status.DISMISSED else finding.pk,
         owner=owner,
         state=finding_stands(EXEMPT if is_exempt else finding.status),
+        saved_words=_saved_words(finding),
+        has_step=finding.step_saved_ms is None and _has_step(finding),
     )
+
+
+def _has_step(finding: Finding) -> bool:
+    """Whether a step of it has a price, once its pauses are measured: of a session alone."""
+    is_session = finding.job is not None and finding.job.kind == Job.Kind.INTERACTIVE
+    return is_session and bool(BY_CODE[finding.cause].saved_words)
+
+
+def _saved_words(finding: Finding) -> str:
+    """What its dollars are, as its page says it."""
+    if BY_CODE[finding.cause].machine.worth:
+        return "could have been used"
+    job = finding.job
+    is_over = job.end_ms is not None if job else is_heard_since(finding)
+    return "could have been saved" if is_over else "could be saved"
 
 
 def _days(finding: Finding) -> str:
@@ -497,7 +477,7 @@ def _days(finding: Finding) -> str:
 
 
 def _incidents(text: str, limit: int, now: datetime) -> Iterator[Hit]:
-    """Those of whose rule, subject, team, owner and node each word is."""
+    """Those of whose rule, subject, team, owner, node and accepted reason each word is."""
     rows = visible_incidents()
     for word in text.split():
         rows = rows.filter(_is_of(word))
@@ -508,7 +488,8 @@ def _incidents(text: str, limit: int, now: datetime) -> Iterator[Hit]:
 def _is_of(word: str) -> Q:
     what = Q(rule__name__icontains=word) | Q(team__slug__icontains=word)
     where = Q(subject__icontains=word) | Q(facts__contains={"labels": {"node": [word]}})
-    return what | where | Q(facts__name__icontains=word) | of_owner(word)
+    why = agreed_hits.was_muted_for(word)
+    return what | where | why | Q(facts__name__icontains=word) | of_owner(word)
 
 
 def _incident(incident: Incident, now: datetime) -> Hit:
@@ -538,7 +519,7 @@ def _snoozed(incident: Incident, now: datetime) -> str:
 
 def _causes(text: str) -> Iterator[Hit]:
     for cause in CATALOGUE:
-        if text.lower() in f"{cause.title} {cause.code}".lower():
+        if has_word(text, f"{cause.title} {cause.code}"):
             yield Hit("cause", cause.title, reverse("cause", args=[cause.code]))
 
 
@@ -550,5 +531,25 @@ def _views(text: str, user: User, limit: int) -> Iterator[Hit]:
 
 def _terms(text: str) -> Iterator[Hit]:
     for term in TERMS:
-        if text.lower() in term.word.lower():
-            yield Hit("word", term.word, f"{reverse('glossary')}#{term.slug}", term.meaning[:90])
+        if has_word(text, term.word):
+            meaning = shorten(term.meaning, MEANING, placeholder="…")
+            yield Hit("word", term.word, f"{reverse('glossary')}#{term.slug}", meaning)
+
+
+def _agreed(text: str, user: User, now: datetime) -> tuple[Iterable[Hit], ...]:
+    """Where the name of that decision is asked for its tabs, and what is in them."""
+    if not agreed_hits.is_asked_for(text):
+        return ()
+    pages = (
+        Hit("page", tab.name, tab.address, tab.about)
+        for tab in agreed_hits.tabs(now)
+        if may_open(user, resolve(tab.address.partition("?")[0]))
+    )
+    rows = visible_incidents().filter(pk__in=agreed_hits.incident_ids(now))
+    incidents = (_incident(each, now) for each in rows.order_by("-opened_at", "-pk"))
+    return pages, _with_ids(agreed_hits.finding_ids(now), now), incidents
+
+
+def _with_ids(ids: Collection[int], now: datetime) -> Iterator[Hit]:
+    rows = _visible_findings().filter(pk__in=ids) if ids else Finding.objects.none()
+    yield from _as_they_stand(rows.order_by("-last_ms", "-pk"), now)

@@ -111,10 +111,10 @@ def test_every_page_tells_what_the_printed_step_saves_where_that_was_measured(
     assert "$1.00–2.00" not in page
 
 
-def test_what_could_be_saved_has_its_period_in_the_palette(admin, session):
+def test_what_could_have_been_saved_of_what_is_over_is_told_so_in_the_palette(admin, session):
     page = in_text(tight(admin.get("/search/quick?q=train").content.decode()))
 
-    assert "$0.92 could be saved, 30 d" in page
+    assert "$0.92 could have been saved All" in page
 
 
 def test_the_findings_own_page_says_what_more_than_the_step_could_save(admin, session):

@@ -28,6 +28,7 @@ from fleetwatch.dashboard.search_hits import (
 )
 from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.diagnosis.findings.noted_facts import not_noted
 from fleetwatch.jobs.selectors import gpus_held
 from fleetwatch.ledger.policy import PARTS
 
@@ -66,11 +67,19 @@ def _shown(groups: Sequence[tuple[str, list[Hit]]], only: str, period: Period) -
     return {
         "groups": shown,
         "dollars": dollars_of(on_page, period.now),
+        "unmeasured": _unmeasured(on_page),
         "now_of": now_of(on_page, period.now),
         "gpus_held": gpus_held(_job_ids(on_page)),
         "days": DAYS,
         "finding_days": FINDING_DAYS,
     }
+
+
+def _unmeasured(several: Sequence[Hit]) -> set[int]:
+    """Ids of the findings of which what could be saved is told at most: what a step alone would
+    have saved is not measured yet.
+    """
+    return not_noted([hit.finding_id for hit in several if hit.finding_id and hit.has_step])
 
 
 def _job_ids(several: Sequence[Hit]) -> list[int]:
@@ -87,16 +96,16 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
     user = cast("User", request.user)
     every = hits(text, user, limit=MAX_COUNTED, now=period.now) if text else []
     savings = savings_of(every, period.now)
-    groups = ranked(every, text, savings) if text else _before_typing(user)
+    ordered = ranked(every, text, savings) if text else _before_typing(user)
+    groups = [
+        (kind, several, several[:MAX_QUICK_HITS] if text else several) for kind, several in ordered
+    ]
     return {
         "text": text,
-        "groups": [
-            (kind, several, several[:MAX_QUICK_HITS] if text else several)
-            for kind, several in groups
-        ],
+        "groups": groups,
         "most": MAX_COUNTED,
         "savings": savings,
-        "saved_days": FINDING_DAYS,
+        "unmeasured": _unmeasured([hit for _, _, shown in groups for hit in shown]),
     }
 
 

@@ -67,6 +67,15 @@ class Advice:
         return next((step for step in self.steps if step.saved_gpu_ms), Step(""))
 
     @property
+    def step_worth(self) -> dict[str, int | None]:
+        """What that step would have saved, as a finding's row keeps it; None = not measured."""
+        step = self.costed
+        return {
+            "step_saved_ms": step.saved_gpu_ms or None,
+            "step_of_ms": step.idle_gpu_ms if step.saved_gpu_ms else None,
+        }
+
+    @property
     def numbered(self) -> tuple[Step, ...]:
         """The steps alone, the command under the one that it does."""
         steps = tuple(step for step in self.steps if step != OVER)

@@ -402,13 +402,24 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
         line = machine_findings.line_of(finding, interval, now=now)
         facts = machine_findings.facts(finding, interval)
         return Explained(line, None, advise(finding.cause, facts))
+    seen = _measured(finding)
     lines = [selectors.line_of(finding, interval, now=now)]
     [line] = selectors.with_jobs(lines, before=interval.end)
-    seen = evidence(job, finding.cause)
     counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else facts_of(job, None, **counts, may_work=line.may_work)
     line, exemption = _as_it_stands(line, now)
     return Explained(line, seen, advise(finding.cause, facts), exemption)
+
+
+def _measured(finding: Finding) -> Evidence | None:
+    """Its evidence; of a finding of which nothing was noted yet its step is priced by that at
+    once.
+    """
+    seen = evidence(finding.its_job, finding.cause)
+    if seen is not None and finding.step_saved_ms is None:
+        for name, ms in advise(finding.cause, seen.facts).step_worth.items():
+            setattr(finding, name, ms)
+    return seen
 
 
 def _as_it_stands(line: Line, now: datetime) -> tuple[Line, Exemption | None]:

@@ -5,7 +5,7 @@ They are kept in the cache: what is lost is noted again within minutes, and unti
 what holds of the cause in general.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -88,15 +88,20 @@ def keep_savings(findings: Iterable[Finding]) -> int:
     return sum(_keep_saving(each, own.facts) for each, own in seen if own)
 
 
+def not_noted(pks: Collection[int]) -> set[int]:
+    """Those of these findings of which nothing was noted yet; none where the cache is not read."""
+    try:
+        noted = cache.get_many(map(_key, pks))
+    except RedisError:
+        return set()
+    return {pk for pk in pks if _key(pk) not in noted}
+
+
 def _keep_saving(finding: Finding, facts: Facts) -> bool:
     """Whether what the step that the advice prices would have saved is new in the finding's row:
     sums and ranks are by it.
     """
-    step = advise(finding.cause, facts).costed
-    kept = {
-        "step_saved_ms": step.saved_gpu_ms or None,
-        "step_of_ms": step.idle_gpu_ms if step.saved_gpu_ms else None,
-    }
+    kept = advise(finding.cause, facts).step_worth
     is_new = any(getattr(finding, name) != ms for name, ms in kept.items())
     if is_new:
         Finding.objects.filter(pk=finding.pk).update(**kept)
