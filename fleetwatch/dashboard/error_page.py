@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import RIGHTS, Right, role_of
-from fleetwatch.dashboard.search_hits import PLACES
+from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.lib.cache import CACHE_AWAY
 from fleetwatch.lib.trouble import database_trouble
 

@@ -8,6 +8,7 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.measuring.likely_causes import meanwhile
+from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
@@ -62,6 +63,7 @@ def of_finding(finding: Finding, gpus: Sequence[GPU], period: Period) -> Context
         "spells": slowed_spells(gpus, interval, now=period.now),
         "earlier_incidents": _over(gpus, interval),
         "clock_losses": _by_gpu(gpus, interval),
+        "slowed_rule": Rule.objects.filter(condition=IS_SLOWED, is_shipped=True).first(),
     }
 
 

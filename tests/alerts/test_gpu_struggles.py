@@ -149,7 +149,7 @@ class TestSlowed:
             "slowed by heat or power · gpu-01 GPU 3 (H100 SXM)",
         )
         assert breach.owner == "ann (nlp)"
-        assert breach.actions[0].startswith("Fix: Check airflow")
+        assert breach.actions[0].startswith("Fix: See which limit")
         assert (breach.label("node"), breach.label("cause")) == ("gpu-01", SLOWED)
         assert (breach.cost_usd, breach.usd_per_hour) == (Decimal("0.20"), Decimal("0.40"))
         assert dict(breach.lines)["Lost"].startswith("10 % of the time")

@@ -29,7 +29,7 @@ from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.lib.memory_sizes import GB
-from fleetwatch.lib.spans import Span, union
+from fleetwatch.lib.spans import Span, clip, union
 from fleetwatch.telemetry import frames, matrices
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.heat_cells import CELL_MS
@@ -299,21 +299,33 @@ def _number(gpu: GPU) -> str:
 
 
 OF_JOB = [METRICS[name] for name in ("gpu-util", "gpu-memory", "gpu-power")]
+# of one that heat or power slowed also what tells that
+OF_SLOWED_JOB = [METRICS["gpu-clock"], METRICS["gpu-temperature"], SLOWED_BY]
 
 
 def of_job(params: Params, period: Period) -> Chart:
     """One of its GPUs while the job held it, under the states of that time, and where findings are
-    about the job how busy a GPU was in the nearest hour that went well. Raises NoSuchChartError
-    where it never did, also for a job of whose time the reader sees a part alone.
+    about the job how busy a GPU was in the nearest hour that went well; of one that was slowed
+    meanwhile also its clock and heat, that time shaded. Raises NoSuchChartError where it never did,
+    also for a job of whose time the reader sees a part alone.
     """
     job, shown, held = _held(params)
-    read = _only_within(held, _read(shown, OF_JOB, period))
+    slowed = _slowed_meanwhile(shown, held, period)
+    metrics = [*OF_JOB, *(OF_SLOWED_JOB if slowed else ())]
+    read = _only_within(held, _read(shown, metrics, period))
     bands = _bands([""], states([shown.pk], period.so_far, BAND_CELLS, job=job), period)
     index = "?" if shown.index is None else shown.index
-    utilisation, *rest = [metric.panel(read) for metric in OF_JOB]
-    rows = [_beside_it(utilisation, job, shown, period), *rest]
+    rows = [metric.panel(read) for metric in metrics]
+    rows[0] = _beside_it(rows[0], job, shown, period)
     starts = _local(read.start_ms, period)
-    return _stacked(f"{shown.node.name} GPU {index}", bands, starts, rows, period)
+    chart = _stacked(f"{shown.node.name} GPU {index}", bands, starts, rows, period)
+    return _shaded(chart, slowed, period)
+
+
+def _slowed_meanwhile(shown: GPU, held: Sequence[Span], period: Period) -> list[Span]:
+    """When it was slowed in these spans of the period."""
+    every = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
+    return [span for start_ms, end_ms in held for span in clip(every, start_ms, end_ms)]
 
 
 def _beside_it(panel: Panel, job: Job, shown: GPU, period: Period) -> Panel:

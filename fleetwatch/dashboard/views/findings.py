@@ -21,6 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.permissions import role_of
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.dashboard import finding_rows, pages, pattern_rows, policy_pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
@@ -55,6 +56,7 @@ from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving, together, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED, title
 from fleetwatch.diagnosis.findings import (
+    clock_losses,
     deciding,
     fixes,
     gpu_windows,
@@ -76,7 +78,7 @@ from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
@@ -567,8 +569,20 @@ def cause(_: HttpRequest, period: Period, cause: Cause) -> Context:
     return {
         "cause": cause,
         "totals": lines.get(cause.code),
+        **_clock_loss(cause, lines.get(cause.code), period.interval),
         **_capacity(cause, period),
         "rules": rules_in_words.rules(cause.code),
         "precision": selectors.precision().get(cause.code),
         "idle_after": policy_pages.idle_after() if cause.idle else [],
     }
+
+
+def _clock_loss(cause: Cause, totals: Totals | None, interval: Interval) -> Context:
+    """Of slowed GPUs what their clock cost, to who sees machines, and whether that is more than
+    what counts as waste.
+    """
+    if cause.code != SLOWED or sight() is not None:
+        return {}
+    loss = clock_losses.in_all(interval)
+    counted_usd = sum(totals.waste_usd.values(), Decimal(0)) if totals else Decimal(0)
+    return {"clock_loss": loss, "clock_decides": loss.usd is not None and loss.usd > counted_usd}

@@ -407,6 +407,7 @@ def _slowed(job: Job, interval: Interval, slowed: Caused | None) -> Context:
     return {
         "clock_loss": clock_losses.of_job(job, interval),
         "slowed_by": machine_findings.slowing(job, interval),
+        "most_slowed": clock_losses.most_slowed(job, interval),
     }
 
 

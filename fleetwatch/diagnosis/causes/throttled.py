@@ -17,6 +17,7 @@ OF_SEVERAL = (
     "Until it is mended, take its node out of service (a scheduler drains nodes, not GPUs): of a"
     " synchronous job the slowest rank sets the pace."
 )
+LIMITS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"
 AIRFLOW = Step("Check airflow, fans, power supplies and the neighbours in the rack.")
 
 
@@ -45,17 +46,18 @@ CAUSE = Cause(
     ),
     sensors="throttle counters and clocks",
     fixes=(
+        Step("See which limit holds it back: heat, or power.", LIMITS),
         AIRFLOW,
-        Step("See which limit holds it back.", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
         Step(OF_SEVERAL),
     ),
     effort=HOURS,
-    range_words="what the clock loses, of what is wasted or potential",
+    range_words="what the full clock would bring back of the time counted as wasted or potential",
     who=ADMIN,
     detectors=(Detector(find, holds_of_shared=True),),
     command=partial(drain, reason="GPU slowed by heat or power"),
     command_of=2,
     when_over=(
+        Step("See whether a limit still holds it back: heat, or power.", LIMITS),
         Step("It runs at its clock again: put its node back into service, if it was taken out."),
         AIRFLOW,
     ),

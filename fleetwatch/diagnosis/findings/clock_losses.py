@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, Sum
 
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import SLOWED
@@ -91,10 +91,25 @@ def of_findings(findings: Iterable[Finding], interval: Interval) -> Mapping[int,
     }
 
 
+def in_all(interval: Interval) -> ClockLoss:
+    """What it took so in the period of all that jobs held."""
+    entries = _entries(Q(), interval)
+    return _loss(entries, interval, RatesInForce({each.gpu_id for each in entries}))
+
+
 def of_job(job: Job, interval: Interval) -> ClockLoss:
     """What it took so of the job in the period, on all its GPUs."""
     entries = _entries(Q(job=job), interval)
     return _loss(entries, interval, RatesInForce({each.gpu_id for each in entries}))
+
+
+def most_slowed(job: Job, interval: Interval) -> str | None:
+    """The UUID of the job's GPU that was slowed for longest while it held that; None of none."""
+    rows = CauseEntry.objects.filter(
+        job=job, cause=SLOWED, start__gte=floor_hour(interval.start), start__lt=interval.end
+    )
+    by_gpu = rows.order_by().values_list("gpu__uuid").annotate(slowed_ms=Sum("held_ms"))
+    return next((uuid for uuid, _ in by_gpu.order_by("-slowed_ms", "gpu__uuid")[:1]), None)
 
 
 def total(losses: Iterable[ClockLoss]) -> ClockLoss:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from fleetwatch.diagnosis.causes.throttled import THROTTLED
 from fleetwatch.diagnosis.judgement.cell_figures import BUSY
 from fleetwatch.diagnosis.slowed_cells import STILL_MS, slowed_parts
 from fleetwatch.inventory.models import GPU
@@ -15,12 +16,14 @@ from fleetwatch.telemetry.steps import StepSeries
 
 MAX_SPELLS = 8  # the newest; each is a read of windows
 COLUMNS = ("util_mean", "sm_clock_hz", "sm_clock_max_hz", "temperature_c")
+LIMITS = {"throttle_thermal_ratio": "heat", "throttle_power_ratio": "power"}
 
 
 @dataclass(frozen=True, slots=True)
 class Spell:
     """`end_ms` None: it is slowed still. `clock` is the lowest share of its highest clock while it
-    was busy, `temperature_c` the hottest, both of five minutes; None = not read.
+    was busy, `temperature_c` the hottest, both of five minutes; None = not read. `limits` are those
+    that its driver counted as holding it down for THROTTLED of the time.
     """
 
     gpu: GPU
@@ -28,6 +31,7 @@ class Spell:
     end_ms: int | None
     clock: float | None
     temperature_c: float | None
+    limits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,17 @@ class Spells:
 
     shown: Sequence[Spell] = ()
     count: int = 0
+
+    @property
+    def limits(self) -> list[str]:
+        """What held the clock down in some of those that are shown: "heat", "power", or both."""
+        return [name for name in LIMITS.values() if any(name in each.limits for each in self.shown)]
+
+    @property
+    def hottest(self) -> str:
+        """The hottest of each, "88–89 °C"; "" where no temperature was read."""
+        read = {round(each.temperature_c) for each in self.shown if each.temperature_c is not None}
+        return f"{'–'.join(map(str, sorted({min(read), max(read)})))} °C" if read else ""
 
 
 def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> Spells:
@@ -57,14 +72,23 @@ def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> 
 def _spell(gpu: GPU, span: Span, still_ms: int) -> Spell:
     start_ms, end_ms = span
     step_s = max(CELL_MS // 1000, gpu.node.window_s)
-    read = telemetry.series(gpu, start_ms, end_ms, columns=COLUMNS, step_s=step_s)
+    read = telemetry.series(gpu, start_ms, end_ms, columns=(*COLUMNS, *LIMITS), step_s=step_s)
     return Spell(
         gpu,
         start_ms,
         None if end_ms >= still_ms else end_ms,
         lowest_clock(read),
-        max((each for each in read.columns["temperature_c"] if each is not None), default=None),
+        max(_known(read, "temperature_c"), default=None),
+        frozenset(name for column, name in LIMITS.items() if _is_held(_known(read, column))),
     )
+
+
+def _known(read: StepSeries, column: str) -> list[float]:
+    return [each for each in read.columns[column] if each is not None]
+
+
+def _is_held(ratios: Sequence[float]) -> bool:
+    return sum(ratios) >= THROTTLED * max(len(ratios), 1)
 
 
 def lowest_clock(read: StepSeries) -> float | None:
