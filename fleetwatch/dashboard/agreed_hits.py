@@ -45,8 +45,8 @@ def is_asked_for(text: str) -> bool:
 def tabs(now: datetime) -> list[Tab]:
     """Those of findings and of incidents, as far as the reader sees what is in them."""
     findings = _agreed_lately(now).counts()
-    incidents = _incidents(now)
-    over = incidents.filter(state=Incident.State.RESOLVED).count()
+    agreed = incidents(now)
+    over = agreed.filter(state=Incident.State.RESOLVED).count()
     return [
         Tab(
             "Findings agreed as not waste",
@@ -56,7 +56,7 @@ def tabs(now: datetime) -> list[Tab]:
         Tab(
             "Incidents agreed as not waste",
             f"{reverse('alerts')}?state=accepted",
-            f"{_counted(incidents.count(), 'incident')}, {over} of them over",
+            f"{_counted(agreed.count(), 'incident')}, {over} of them over",
         ),
     ]
 
@@ -68,8 +68,9 @@ def finding_ids(now: datetime) -> list[int]:
     return [*agreed.of_jobs.pk.tolist(), *places]
 
 
-def incident_ids(now: datetime) -> list[int]:
-    return list(_incidents(now).values_list("pk", flat=True))
+def incidents(now: datetime) -> QuerySet[Incident]:
+    """Those that are so marked, over or not, as far as the reader sees them."""
+    return visible_incidents().filter(in_state("accepted", now))
 
 
 def has_reason(word: str) -> Q:
@@ -101,10 +102,6 @@ def _with(text: str, reasons: Iterable[tuple[tuple[int, str], str]]) -> list[tup
 def _agreed_lately(now: datetime) -> inbox.Inbox:
     lately = Interval(now - timedelta(days=LATELY_DAYS), now)
     return of_tab(inbox.inbox(lately, now=now), "dismissed")
-
-
-def _incidents(now: datetime) -> QuerySet[Incident]:
-    return visible_incidents().filter(in_state("accepted", now))
 
 
 def _counted(count: int, what: str) -> str:

@@ -172,8 +172,8 @@ def _kinds(wanted: str, user: User, limit: int, now: datetime) -> tuple[Iterable
         _causes(wanted),
         _views(wanted, user, limit),
         _terms(wanted),
-        *_agreed(wanted, user, now),
-        _with_ids(agreed_hits.exempt_for(wanted, now), now),
+        *_agreed(wanted, user, limit, now),
+        _with_ids(agreed_hits.exempt_for(wanted, now), limit, now),
     )
 
 
@@ -536,7 +536,7 @@ def _terms(text: str) -> Iterator[Hit]:
             yield Hit("word", term.word, f"{reverse('glossary')}#{term.slug}", meaning)
 
 
-def _agreed(text: str, user: User, now: datetime) -> tuple[Iterable[Hit], ...]:
+def _agreed(text: str, user: User, limit: int, now: datetime) -> tuple[Iterable[Hit], ...]:
     """Where the name of that decision is asked for its tabs, and what is in them."""
     if not agreed_hits.is_asked_for(text):
         return ()
@@ -545,11 +545,11 @@ def _agreed(text: str, user: User, now: datetime) -> tuple[Iterable[Hit], ...]:
         for tab in agreed_hits.tabs(now)
         if may_open(user, resolve(tab.address.partition("?")[0]))
     )
-    rows = visible_incidents().filter(pk__in=agreed_hits.incident_ids(now))
-    incidents = (_incident(each, now) for each in rows.order_by("-opened_at", "-pk"))
-    return pages, _with_ids(agreed_hits.finding_ids(now), now), incidents
+    newest = agreed_hits.incidents(now).order_by("-opened_at", "-pk")[:limit]
+    incidents = (_incident(each, now) for each in newest)
+    return pages, _with_ids(agreed_hits.finding_ids(now), limit, now), incidents
 
 
-def _with_ids(ids: Collection[int], now: datetime) -> Iterator[Hit]:
+def _with_ids(ids: Collection[int], limit: int, now: datetime) -> Iterator[Hit]:
     rows = _visible_findings().filter(pk__in=ids) if ids else Finding.objects.none()
-    yield from _as_they_stand(rows.order_by("-last_ms", "-pk"), now)
+    yield from _as_they_stand(rows.order_by("-last_ms", "-pk")[:limit], now)
