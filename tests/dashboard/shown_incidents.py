@@ -58,6 +58,7 @@ def slowed(number: int, *, minutes: float, node: str = "h100-01") -> Incident:
         "title": f"slowed by heat or power · {place}",
         "what": f"{place} was slowed by heat or power",
         "labels": {"node": (node,), "cause": ("throttled",)},
+        "command": "",  # nothing is to be ended
         "owner": "",
         "has_cost": False,
         "usd_per_hour": None,

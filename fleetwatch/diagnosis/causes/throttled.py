@@ -46,7 +46,7 @@ CAUSE = Cause(
     ),
     sensors="throttle counters and clocks",
     fixes=(
-        Step("See which limit holds it back: heat, or power.", LIMITS),
+        Step("See which limit holds it back.", LIMITS),
         AIRFLOW,
         Step(OF_SEVERAL),
     ),
@@ -57,7 +57,7 @@ CAUSE = Cause(
     command=partial(drain, reason="GPU slowed by heat or power"),
     command_of=2,
     when_over=(
-        Step("See whether a limit still holds it back: heat, or power.", LIMITS),
+        Step("See whether a limit still holds it back.", LIMITS),
         Step("It runs at its clock again: put its node back into service, if it was taken out."),
         AIRFLOW,
     ),
