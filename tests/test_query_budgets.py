@@ -61,7 +61,7 @@ PAGES = {
     # also the last notification, since when hours are overdue, and each worker's last word
     "/status": 24,
     "/agents": 6,  # with broken GPUs
-    "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
+    "/agents/node-001": 23,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 3,
     "/settings/general": 3,
     "/pricing": 19,
@@ -82,11 +82,11 @@ PAGES = {
     "/gpus/GPU-node-001-0/cell": 10,  # what of its waste is agreed to be none
     "/charts/capacity": 3,
     "/charts/capacity-week": 3,
-    "/charts/gpu-power?gpu=GPU-node-001-0": 5,  # when it could not work
+    "/charts/gpu-power?gpu=GPU-node-001-0": 6,  # when it could not work
     "/charts/gpu?gpu=GPU-node-001-0": 8,  # when it was slowed
-    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 6,
-    "/charts/gpu-slowed?gpu=GPU-node-001-0": 6,  # when it was judged so
-    "/charts/node?node=node-001": 9,
+    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 7,
+    "/charts/gpu-slowed?gpu=GPU-node-001-0": 7,  # when it was judged so
+    "/charts/node?node=node-001": 10,
 }
 # of a token whose use was noted in the last minutes
 ROUTES = {
@@ -100,7 +100,7 @@ ROUTES = {
     "/api/v1/gpus": 6,
     "/api/v1/jobs/slurm/della/1000": 12,
     "/api/v1/gpus/GPU-node-001-0": 10,
-    "/api/v1/gpus/GPU-node-001-0/series": 5,  # when it could not work
+    "/api/v1/gpus/GPU-node-001-0/series": 6,  # when it could not work
     "/api/v1/findings": 3,
     "/api/v1/incidents": 3,
     "/api/v1/rules": 4,
