@@ -44,9 +44,9 @@ class Breach:
     some of it ("within"), and the rule's `limit`; all of it on one line, for names come from hosts.
     `several` is what a number of such are ("": the `word`). `lines` are what was measured,
     `actions` what to do, `command` what people can copy of that ("": nothing), `codes` commands
-    that several of them end with. Dollars are None where a GPU has no rate; `counted_until_ms` is
-    until when they are counted, of what costs as much each hour while it goes on (None: it does
-    not).
+    that several of them end with, `finding_id` the finding that says so (None: none). Dollars are
+    None where a GPU has no rate; `counted_until_ms` is until when they are counted, of what costs
+    as much each hour while it goes on (None: it does not).
     `labels` are what scopes, silences and routes match (MATCHED). `facts` are the condition's own,
     told by the API.
     """
@@ -79,6 +79,7 @@ class Breach:
     actions: tuple[str, ...] = ()
     command: str = ""
     codes: tuple[str, ...] = ()
+    finding_id: int | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 

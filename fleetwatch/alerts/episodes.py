@@ -57,20 +57,37 @@ class End:
     reason: str
 
 
+class Again(NamedTuple):
+    """What rests since then is in breach again at that moment, if nothing changes. `counted_ms`:
+    from when on that is counted; later than it began where data is missing in between. `is_gap`:
+    nobody saw it otherwise since it was in breach, data is missing between.
+    """
+
+    at_ms: int
+    since_ms: int
+    counted_ms: int
+    is_gap: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """By subject its spans, ascending and disjoint: what lies in none of them nobody saw.
 
     `ends`: subjects that are over. `begun_ms`: since when a subject is there, for the grace at its
-    start. `cleared`: what to say when a subject's breach is over. `again_ms`: of what fires and is
-    neither in breach nor clear when it is in breach again, if nothing changes.
+    start. `cleared`: what to say when a subject's breach is over, `cleared_of` of these in its
+    place. `again`: of what fires and is neither in breach nor clear when it is in breach again.
     """
 
     spans: Mapping[str, Sequence[Span]]
     ends: Mapping[str, End] = field(default_factory=dict)
     begun_ms: Mapping[str, int] = field(default_factory=dict)
     cleared: str = CLEARED
-    again_ms: Mapping[str, int] = field(default_factory=dict)
+    cleared_of: Mapping[str, str] = field(default_factory=dict)
+    again: Mapping[str, Again] = field(default_factory=dict)
+
+    def cleared_by(self, subject: str) -> str:
+        """What to say when the subject's breach is over."""
+        return self.cleared_of.get(subject, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +173,7 @@ def episodes(
     counted_ms = over_ms or {}
     result = []
     for subject in sorted(measured.spans.keys() | carried.keys()):
-        walk = _Walk(subject, timing, carried.get(subject), cleared=measured.cleared)
+        walk = _Walk(subject, timing, carried.get(subject), cleared=measured.cleared_by(subject))
         grace_ms = measured.begun_ms.get(subject, -timing.grace_ms) + timing.grace_ms
         # what is carried, or over, has the time before: no minute is two episodes'
         judged_ms = max(grace_ms, walk.until_ms, counted_ms.get(subject, grace_ms))

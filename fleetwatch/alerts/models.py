@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from fleetwatch.alerts.incidents.muting import is_acceptance
-from fleetwatch.alerts.stopped_words import STOPPED
+from fleetwatch.alerts.stopped_words import QUIET, STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.lib.model_fields import text
 from fleetwatch.operations.models import BackgroundWork
@@ -255,6 +255,11 @@ class Incident(models.Model):
     def has_stopped(self) -> bool:
         """Whether it was seen not to be so any more, for shorter than its rule asks."""
         return self.note.startswith(STOPPED)
+
+    @property
+    def is_quiet_again(self) -> bool:
+        """Whether it stopped, and what it is about rests since."""
+        return self.has_stopped and QUIET in self.note
 
     @property
     def stopped_before_raised(self) -> bool:

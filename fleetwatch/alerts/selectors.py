@@ -12,7 +12,7 @@ from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, clock_ms, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
@@ -51,7 +51,7 @@ class IncidentView:
         """
         if self.incident.fired_ms is None:
             return self.incident.counted_ms
-        return self._seen_until_ms - self.breach.since_ms
+        return clock_ms(self.breach.since_ms, self._seen_until_ms)
 
     @property
     def passed_for_ms(self) -> int | None:

@@ -27,7 +27,7 @@ from fleetwatch.alerts.breach import (
     stored_breach,
 )
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.episodes import Episode, Measured, episodes
+from fleetwatch.alerts.episodes import Again, Episode, Measured, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
 from fleetwatch.alerts.incidents.open_names import PERSON
 from fleetwatch.alerts.incidents.owners import Owners, owners_of
@@ -283,7 +283,7 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     changes = evaluation.changes(every, going_on, begun_ms=rule.begun_ms)
     rule.evaluated_ms = watch.end_ms
     rule.save(update_fields=["evaluated_ms", "begun_ms"])
-    writing = _Writing(rule, watched, watch, now, measured.again_ms)
+    writing = _Writing(rule, watched, watch, now, measured.again)
     return _write(writing, changes, incidents)
 
 
@@ -331,13 +331,13 @@ def _row(incident: Incident) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """One evaluation of one rule; `again_ms` as in Measured."""
+    """One evaluation of one rule; `again` as in Measured."""
 
     rule: Rule
     watched: Condition
     watch: Watch
     now: datetime
-    again_ms: Mapping[str, int]
+    again: Mapping[str, Again]
 
     def described(self, wanted: Sequence[Episode]) -> list["_Described"]:
         """The episodes, each with what there is to say of it."""
@@ -363,7 +363,7 @@ class _Writing:
             episode,
             being=self.watched.being,
             clear_ms=self.watch.settings.timing.clear_ms,
-            again_ms=self.again_ms.get(episode.subject),
+            again=self.again.get(episode.subject),
             now_ms=to_ms(self.now),
             clock=partial(_moment, now=self.now),
         )

@@ -4,9 +4,12 @@ when. Pure.
 
 from collections.abc import Callable
 
-from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.episodes import Again, Episode
+from fleetwatch.notify.message import one_line
 
 STOPPED = "It stopped"  # what that begins with
+QUIET = "has been quiet since"  # what it says of what rests again
+LONGEST_NOTE = 200  # Incident.note
 
 Clock = Callable[[int], str]  # a moment as people read it
 
@@ -16,25 +19,47 @@ def stopped(
     *,
     being: str,
     clear_ms: int,
-    again_ms: int | None,
+    again: Again | None,
     now_ms: int,
     clock: Clock,
 ) -> str:
     """`being`: what it was ("": no word for it); `clear_ms`: for how long it is clear before it is
-    over; `again_ms`: when it is so again if nothing changes (None: not known).
+    over; `again`: when it is so again if nothing changes (None: not known).
     """
     what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
-    then = f"if that lasts, and fires on if it {f'is {being}' if being else 'begins'} again."
-    clear_from_ms = episode.clear_from_ms
-    if clear_from_ms is not None and clear_from_ms + clear_ms > now_ms:
-        return f"{what}; it resolves at {clock(clear_from_ms + clear_ms)} {then}"
-    if again_ms is None or again_ms <= now_ms:
-        return f"{what}; it resolves {then}"
-    over_ms = episode.until_ms + clear_ms
-    earliest = clock(over_ms) if over_ms > now_ms else ""
-    return f"{what} and is quiet since: {_again(being, clock(again_ms), earliest)}."
+    over_ms = (episode.clear_from_ms or 0) + clear_ms
+    if over_ms <= now_ms and again is not None and again.at_ms > now_ms:
+        end = f"{being or 'so'} again if still quiet at {clock(again.at_ms)}"
+        over = _over(episode.until_ms + clear_ms, now_ms, clock)
+        text = f"{_rests(what, episode, again, clock)}: {end}{over * (not again.is_gap)}."
+        return one_line(text, LONGEST_NOTE)
+    return f"{what}; it resolves{_at(over_ms, now_ms, clock)} {_then(being)}"
 
 
-def _again(being: str, at: str, earliest: str) -> str:
-    soonest = earliest and f", at {earliest} at the earliest"
-    return f"{being or 'so'} again if still quiet at {at}, over if it works before{soonest}"
+def _then(being: str) -> str:
+    return f"if that lasts, and fires on if it {f'is {being}' if being else 'begins'} again."
+
+
+def _over(over_ms: int, now_ms: int, clock: Clock) -> str:
+    at = _at(over_ms, now_ms, clock)
+    return f", over if it works before{at and f',{at} at the earliest'}"
+
+
+def _at(moment_ms: int, now_ms: int, clock: Clock) -> str:
+    """When that is, after a space; "" where it is over."""
+    return f" at {clock(moment_ms)}" if moment_ms > now_ms else ""
+
+
+def _rests(what: str, episode: Episode, again: Again, clock: Clock) -> str:
+    """That it stopped and rests; where nobody saw it otherwise, that data is missing."""
+    if again.is_gap:
+        return f"No data from {clock(episode.until_ms)} to {clock(again.since_ms)}, quiet since"
+    return f"{what} and {_quiet(again, clock)}"
+
+
+def _quiet(again: Again, clock: Clock) -> str:
+    """Since when it rests, and from when on that is counted where data is missing before."""
+    since = f"{QUIET} {clock(again.since_ms)}"
+    if again.counted_ms == again.since_ms:
+        return since
+    return f"{since} (counted from {clock(again.counted_ms)} on, no data before)"

@@ -59,7 +59,7 @@ OF_ALERTS = (
     Term(
         "kept",
         "Kept",
-        "Of a message: it stands under Latest messages and was sent nowhere, as its channel is a"
+        "Of a message: it stands under Messages and was sent nowhere, as its channel is a"
         " delivery log. Nobody got it.",
         "settings_channels",
     ),

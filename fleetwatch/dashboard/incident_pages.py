@@ -16,7 +16,7 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch, named
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.measuring.cause_words import FIX, NO_CAUSE, apart
+from fleetwatch.alerts.measuring.cause_words import FIX, NO_CAUSE, apart, asked_first
 from fleetwatch.alerts.measuring.last_holders import is_ended_by_fault
 from fleetwatch.alerts.measuring.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.alerts.models import Incident, Route
@@ -241,12 +241,10 @@ def ask_owner(breach: Breach, *, is_accepted: bool) -> Step:
     """What comes first where a job is not to be ended now: who knows whether it is needed; of one
     that is accepted it stands why.
     """
-    whom = breach.owner or "its owner"
     record = "" if is_accepted else "If it is, record why under Not waste; if"
-    return Step(
-        f"Ask {whom} whether job {named(breach.subject, breach.name)} is still needed."
-        f" {record or 'If'} it is not, have it ended."
-    )
+    job = named(breach.subject, breach.name)
+    ask = _step(asked_first(breach.owner, job), breach).text
+    return Step(f"{ask} {record or 'If'} it is not, have it ended.")
 
 
 def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:

@@ -46,6 +46,11 @@ def ceil_hour_ms(moment_ms: int) -> int:
     return -(-moment_ms // HOUR_MS) * HOUR_MS
 
 
+def clock_ms(start_ms: int, end_ms: int) -> int:
+    """How long it was for who reads both ends in hours and minutes."""
+    return (end_ms // MINUTE_MS - start_ms // MINUTE_MS) * MINUTE_MS
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """[start, end) in UTC. Raises ValueError when empty, reversed or naive."""

@@ -82,7 +82,8 @@ class Message:
     unsubscribe_url: where the person who gets it can stop such; "" = it is for no person.
     settings_url: where it is said who gets such, "" = that is said nowhere. lists: what a mail has
     in place of rows, and of the field of the same name; `notes` stand below them in place of text.
-    paragraphs: the text as a mail has it, what is to be typed apart from the sentences.
+    paragraphs: the text as a mail has it, what is to be typed apart from the sentences. field_urls:
+    by label of a field the page that it names, which a mail links.
     """
 
     title: str
@@ -104,6 +105,7 @@ class Message:
     lists: tuple[Listing, ...] = ()
     notes: str = ""
     paragraphs: tuple[Paragraph, ...] = ()
+    field_urls: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _of("severity", self.severity, SEVERITIES)
@@ -122,6 +124,12 @@ class Message:
         """The fields that no list tells in full."""
         titles = {each.title for each in self.lists}
         return [field for field in self.fields if field[0] not in titles]
+
+    @property
+    def linked_fields(self) -> list[tuple[str, str, str]]:
+        """The same, each with the address of what it names ("": none)."""
+        urls = dict(self.field_urls)
+        return [(label, value, urls.get(label, "")) for label, value in self.unlisted_fields]
 
     @property
     def has_spark(self) -> bool:

@@ -1,5 +1,7 @@
 """How people are reached: channels, and one row per send."""
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 from fleetwatch.lib.model_fields import text
@@ -20,6 +22,9 @@ class Channel(models.Model):
         null=True, help_text="the other side's Retry-After: nothing is sent before"
     )
     created_at = models.DateTimeField()
+
+
+SENT_LATE = timedelta(minutes=2)  # after it was queued; sooner both are one moment
 
 
 class Delivery(models.Model):
@@ -54,6 +59,13 @@ class Delivery(models.Model):
     sent_at = models.DateTimeField(null=True)
     last_answer = text(300)
     created_at = models.DateTimeField()
+
+    @property
+    def shown_at(self) -> datetime:
+        """When it is said to have gone: as it was queued, unless it was sent long after that."""
+        if self.sent_at is None or self.sent_at - self.created_at < SENT_LATE:
+            return self.created_at
+        return self.sent_at
 
     class Meta:
         constraints = [

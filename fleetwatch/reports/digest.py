@@ -354,11 +354,12 @@ def savings_won(won: Shape | None) -> Fields:
     """What fixes of the quarter saved, to which day, and how many of them held for a while."""
     if won is None:
         return ()
-    fixes = f"{wording.counted(won['fixes'], 'fix', 'fixes')} of {won['quarter']}"
+    fixes = wording.counted(won["fixes"], "fix", "fixes")
     made_by, measured_to = (
         f"{date.fromisoformat(won[name]):%-d %b}" for name in ("made_by", "measured_to")
     )
-    by = f"by {fixes} made by {made_by}, measured to {measured_to}{_came_back(won)}"
+    made = f"by {fixes} made in {won['quarter']} until {made_by}"
+    by = f"{made}, measured until {measured_to}{_came_back(won)}"
     if not won["high_ms"]:
         return (("Savings won", f"utilisation improved {by}"),)
     saved = wording.between(won["low_usd"], won["high_usd"])
@@ -371,7 +372,9 @@ def _came_back(won: Shape) -> str:
     if not back:
         return ""
     is_only_one = back == won["fixes"] == 1
-    return ", until its waste came back" if is_only_one else f", of {back} until it came back"
+    if is_only_one:
+        return "; then its waste came back"
+    return f"; the waste of {back} of them came back, which counts until then"
 
 
 def _incidents(incidents: Shape) -> Fields:

@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
 
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
 
 BACK = timedelta(hours=24)
+
+
+LONGEST_BATCH_MS = HOUR_MS  # what one brings; older batches hold nothing of a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,18 @@ def arrivals(node_id: int, boot_start_ms: int, now: datetime) -> Arrivals | None
     )
     received = rows.order_by("received_at").values_list("received_at", "end_ms")
     return of_received([(at, end_ms) for at, end_ms in received if end_ms is not None])
+
+
+def first_received_at(node_id: int, at_ms: int) -> datetime | None:
+    """When the node's windows of that moment came first; None where sealing left none of them."""
+    rows = Batch.objects.filter(
+        node_id=node_id,
+        # by the index telemetry_batch_by_node
+        start_ms__gt=at_ms - LONGEST_BATCH_MS,
+        start_ms__lte=at_ms,
+        end_ms__gt=at_ms,
+    )
+    return rows.order_by("received_at").values_list("received_at", flat=True).first()
 
 
 def of_received(received: Sequence[tuple[datetime, int]]) -> Arrivals | None:

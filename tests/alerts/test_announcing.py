@@ -128,6 +128,13 @@ def test_nobody_acknowledges_it_the_owner_again_the_team_the_operators():
         [],
     ]
     assert Delivery.objects.filter(key__endswith="step/1").get().message["is_reply"] is True
+    asked = Delivery.objects.get(channel__name="ops").message
+    assert asked["title"].startswith("escalated · idle · ")
+    assert asked["summary"].startswith(
+        "Escalated: nobody acknowledged it since 09:31 UTC (asked: Ana Diaz, nlp). "
+    )
+    first = Delivery.objects.get(address="U0ANA", key__endswith="/opened").message
+    assert first["title"].startswith("idle · ")
     whats = [each.what for each in sends(Incident.objects.get())]
     assert whats == ["escalation", "escalation", "reminder with the escalation", "opened"]
     kinds = [event.kind for event in timeline(Incident.objects.get())]

@@ -159,7 +159,7 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     assert lines["Over"] == "$40.00 beyond $200, since Sun 1 Nov, 20:00 UTC (16 h 00 m)"
     assert "Left" not in lines
     # the 20th hour of the first day
-    assert newest().title == "budget · NLP over 100 % since Sun 1 Nov, 20:00 UTC, 120 % of $200"
+    assert newest().title == "budget · NLP is $40.00 over its $200 budget"
     assert newest().does == "The budget of NLP is over by $40.00"
     assert Incident.objects.get().severity == "critical"
     assert lines["At the run rate"] == "≈ $7,200 by the month's end, $7,000 over the budget"

@@ -80,10 +80,75 @@ def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_en
 
     assert incident.state == "firing"
     assert incident.note == (
-        "It stopped being idle at 09:40 UTC and is quiet since: idle again if still quiet at 09:56"
-        " UTC, over if it works before, at 09:55 UTC at the earliest."
+        "It stopped being idle at 09:40 UTC and has been quiet since 09:41 UTC: idle again if still"
+        " quiet at 09:56 UTC, over if it works before, at 09:55 UTC at the earliest."
     )
+    assert incident.is_quiet_again
     assert is_left(incident)
+
+
+def test_a_pause_with_a_gap_in_its_data_says_from_when_on_it_is_counted():
+    incident = spells(
+        ("quiet", 0, 40),
+        ("active", 40, 41),
+        ("quiet", 41, 50),
+        ("unobserved", 50, 52),
+        ("quiet", 52, 60),
+        evaluated=(40, 60),
+    )
+
+    assert incident.note == (
+        "It stopped being idle at 09:40 UTC and has been quiet since 09:41 UTC (counted from 09:52"
+        " UTC on, no data before): idle again if still quiet at 10:07 UTC, over if it works before."
+    )
+
+
+def test_what_nobody_saw_work_did_not_stop_where_its_data_has_a_gap():
+    incident = spells(
+        ("quiet", 0, 40), ("unobserved", 40, 42), ("quiet", 42, 50), evaluated=(40, 50)
+    )
+
+    assert incident.state == "firing"
+    assert not incident.has_stopped
+    assert incident.note == (
+        "No data from 09:40 UTC to 09:42 UTC, quiet since: idle again if still quiet at 09:57 UTC."
+    )
+
+
+def test_what_is_over_and_rests_again_says_when_it_worked_and_that_it_opens_again():
+    """As notebooks do: a cell now and then, and nothing between."""
+    incident = spells(
+        ("quiet", 0, 40),
+        ("active", 40, 40.5),
+        ("quiet", 40.5, 56),
+        ("active", 56, 57),
+        ("quiet", 57, 60),
+        evaluated=(40, 60),
+    )
+
+    assert incident.state == "resolved"
+    assert incident.resolution == (
+        "it worked at 09:40 UTC for 30 s and at 09:56 UTC for 1 m, and was quiet again from 09:57"
+        " UTC; a new incident opens after 30 minutes of that"
+    )
+
+
+def test_what_worked_many_times_says_how_often():
+    worked = [("active", 40 + 4 * n, 41 + 4 * n) for n in range(5)]
+    quiet = [("quiet", 41 + 4 * n, 44 + 4 * n) for n in range(5)]
+    between = [each for pair in zip(worked, quiet, strict=True) for each in pair]
+
+    incident = spells(("quiet", 0, 40), *between, evaluated=(40, 60))
+
+    assert incident.resolution.startswith(
+        "it worked 5 times from 09:40 UTC on, 5 m in all, and was quiet again from 09:57 UTC;"
+    )
+
+
+def test_the_one_gpu_of_a_job_that_works_is_said_to_be_one():
+    incident = spells(("quiet", 0, 40), ("active", 40, 56), evaluated=(40, 56))
+
+    assert incident.resolution == "its GPU is active again"
 
 
 def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_since_when():

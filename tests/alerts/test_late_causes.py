@@ -148,6 +148,11 @@ def test_jobs_that_are_told_together_share_a_line_of_their_cause():
     several = of_group([Case(7, each, "", "") for each in breaches], setting)
     over = of_group([Case(7, each, "", "it works") for each in breaches], setting)
 
-    assert several.text.startswith("slurm/della/1 and 1 more, likely: ")
-    assert "Fix: " in several.text
-    assert several.text.splitlines()[0] == over.text
+    cause, fix, buttons = several.text.splitlines()
+    assert cause.startswith("slurm/della/1 and 1 more, likely: Waits for its input. The GPU works")
+    assert fix.startswith("Fix: ")
+    assert buttons == (
+        "Buttons that act do so on all 2 of them; those that open a page open the first one's,"
+        " slurm/della/1."
+    )
+    assert over.text.splitlines()[0] == cause

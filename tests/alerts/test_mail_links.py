@@ -76,7 +76,7 @@ UNTOUCHED = ("firing", "", "")
 def test_a_mail_offers_what_can_be_done_and_each_link_says_who_and_what(ana):
     message = to_her().message
     labels = [each["label"] for each in message["buttons"]]
-    assert labels == ["Acknowledge", "Snooze 24 h", "Not waste", "Fixed", "Open in FleetWatch"]
+    assert labels == ["Acknowledge", "Snooze 24 h", "Not waste", "Resolve", "Open in FleetWatch"]
     asked = Client().get(buttons()["snooze"])
     text = asked.content.decode()
 

@@ -9,6 +9,7 @@ from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
 from fleetwatch.alerts.measuring.gpu_places import places
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group
+from fleetwatch.alerts.messaging.page_steps import without_asking
 from fleetwatch.notify.plain_text import plain_text
 from fleetwatch.notify.transports.email import html
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
@@ -75,7 +76,6 @@ def fix(known: Facts) -> str:
 @pytest.mark.parametrize(
     ("held", "kind", "memory_bytes", "words"),
     [
-        (2, "interactive", 400e6, "A person who thinks between two cells looks like one who left"),
         (2, "batch", 400e6, "A job that waits for data, a lock or another job rests like one"),
         (2, "batch", None, "A job that waits for data, a lock or another job rests like one"),
         (2, "batch", 300 * 1024**2, ""),
@@ -90,6 +90,94 @@ def test_what_looks_the_same_is_told_beside_the_fix(held, kind, memory_bytes, wo
 
     assert len(told) == (words != "")
     assert "".join(told).startswith(words)
+
+
+def test_of_a_session_its_owner_is_asked_before_it_is_ended():
+    *_, order, ask, end, alike = opened(facts(job_gpus=2, kind="interactive")).text.splitlines()
+
+    assert order == "Fix, in this order:"
+    assert ask == "1. Ask ana (nlp) whether job slurm/della/48213 “sweep-7” is still needed."
+    assert end.startswith("2. scancel 48213, or give the GPUs back.")
+    assert alike.startswith("A person who thinks between two cells looks like one who left: the")
+    assert alike.endswith('curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"')
+
+
+def test_its_owner_is_not_told_to_ask_himself():
+    breach = job_idle.breach(facts(job_gpus=2, kind="interactive"))
+
+    assert without_asking(breach).actions == breach.actions[1:]
+
+
+def test_a_job_that_uses_some_of_its_gpus_says_what_asks_for_fewer_and_how_to_look():
+    paragraphs = opened(facts(job_gpus=8)).paragraphs
+
+    assert [each.code for each in paragraphs] == [
+        "#SBATCH --gres=gpu:6",
+        "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv",
+    ]
+    assert paragraphs[1].text.endswith("Which process is on which GPU?")
+
+
+def test_what_was_noted_long_after_it_was_over_says_when_and_what_its_rule_waits_for():
+    case = Case(7, job_idle.breach(facts()), "", "the allocation ended", resolved_at=at(240))
+    setting = Setting("Job idle", "warning", UTC, at(241), "http://fleet")
+    waits = replace(case, clear_minutes=15)
+
+    assert dict(of_group([case], setting).fields)["Resolved"] == "13:00 UTC"
+    assert dict(of_group([waits], setting).fields)["Resolved"] == (
+        "13:00 UTC; its rule resolves what was over for 15 minutes"
+    )
+    assert "Resolved" not in dict(of_group([replace(case, resolved_at=at(211))], setting).fields)
+
+
+def test_a_length_is_that_of_the_minutes_beside_it():
+    gpu = an_idle_gpu(3, since_ms=ms(10.5), until_ms=ms(64.2))
+
+    fields = dict(opened(facts(job_gpus=1, gpus=(gpu,)), resolution="over").fields)
+
+    assert fields["Idle"] == "09:10 UTC to 10:04 UTC"
+    assert "idle for 54 m" in opened(facts(job_gpus=1, gpus=(gpu,)), resolution="over").title
+
+
+def test_what_is_told_to_the_next_ones_says_so_and_who_was_asked():
+    asked = "nobody acknowledged it since 09:00 UTC (asked: Team nlp)"
+
+    message = opened(facts(), escalated=asked)
+
+    assert message.title.startswith("escalated · idle · node-014")
+    assert message.summary.startswith(f"Escalated: {asked}. 2 of 8 GPUs of job")
+
+
+def test_a_mail_links_its_job_its_finding_and_where_it_is_set_who_hears():
+    breach = replace(job_idle.breach(facts()), lines=(("Likely", "Idle: it rests."),), finding_id=5)
+    setting = Setting("Job idle", "warning", UTC, at(211), "http://fleet")
+
+    page = html(of_group([Case(7, breach, "", "")], setting))
+
+    assert 'href="http://fleet/jobs/slurm/della/48213"' in page
+    assert 'href="http://fleet/findings/5"' in page
+    assert 'href="http://fleet/alerts/routes"' in page
+
+
+def test_a_gpu_is_called_by_its_place_before_its_uuid():
+    breach = replace(
+        job_idle.breach(facts()), kind="gpu", subject="GPU-1", name="gpu-01 GPU 3", word="faulty"
+    )
+    setting = Setting("GPU fault", "critical", UTC, at(211), "http://fleet")
+
+    fields = dict(of_group([Case(7, breach, "", "")], setting).fields)
+
+    assert fields["GPU"] == "gpu-01 GPU 3 (GPU-1)"
+
+
+def test_several_say_that_dollars_rest_on_a_list_price_as_one_does():
+    several = cases("", "")
+    listed = [
+        replace(each, breach=replace(each.breach, has_example_rates=True)) for each in several
+    ]
+
+    assert "Dollars rest on an example list price" in in_words(listed).text
+    assert "Dollars rest" not in in_words(several).text
 
 
 def cases(*ended_or_not: str, **changes) -> list[Case]:
@@ -254,7 +342,7 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
             2,
             (
                 "Fix: let the job run, its other GPU is not known to be idle. Start one process per"
-                " GPU, or ask for fewer GPUs next time."
+                " GPU, or ask for fewer GPUs next time: #SBATCH --gres=gpu:1"
             ),
         ),
         (
@@ -262,7 +350,7 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
             8,
             (
                 "Fix: let the job run, its other 6 GPUs are not known to be idle. Start one process"
-                " per GPU, or ask for fewer GPUs next time."
+                " per GPU, or ask for fewer GPUs next time: #SBATCH --gres=gpu:6"
             ),
         ),
         ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST_OF_ANY}"),

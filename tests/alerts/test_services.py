@@ -140,7 +140,7 @@ def test_activity_resolves_it_and_people_hear_what_it_cost():
     incident = Incident.objects.get()
     sent = Delivery.objects.get(key=f"group/{incident.group_id}/resolved")
     assert did["resolved"] == 1
-    assert (incident.resolved_at, incident.resolution) == (at(50), "the GPUs are active again")
+    assert (incident.resolved_at, incident.resolution) == (at(50), "its GPU is active again")
     assert sent.message["title"] == "resolved · node-014 GPU 3 · idle for 45 m, cost $3.00"
 
 

@@ -228,7 +228,8 @@ class TestPage:
         assert [
             (send.moment, send.at) for send in admin.get(f"/incidents/{one.pk}").context["sends"]
         ] == [
-            ("sent", NOW + timedelta(minutes=1)),
+            # sent a minute after it was queued: the timeline and the list have the same minute
+            ("", NOW),
             ("due", NOW),
         ]
         assert "<b>Notification queued</b>" in shown
@@ -278,7 +279,34 @@ class TestPage:
 
         [send] = admin.get(f"/incidents/{one.pk}").context["sends"]
 
-        assert (send.moment, send.state) == ("kept", "Kept")
+        assert (send.moment, send.state, send.answer) == ("", "Kept", "")
+        table = in_text(text(admin, f"/incidents/{one.pk}")).partition("Notifications")[2]
+        assert " ".join(table.split()).count("Kept: nobody reached add Slack or e-mail") == 1
+        assert table.lower().count("kept") == 1
+
+    @pytest.mark.parametrize(("role", "leads"), [("admin", True), ("operator", False)])
+    def test_what_lacked_an_account_leads_who_may_link_one_there(self, db, client, role, leads):
+        client.force_login(factories.user(role=role))
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        one = incident(group=group)
+        Notification.objects.create(
+            group=group,
+            step=0,
+            kind="opened",
+            channel=Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW),
+            why="no account was linked to job user ivan on aurora at that time",
+            shown=[one.pk],
+            state="held",
+            due_at=NOW,
+            created_at=NOW,
+        )
+
+        shown = text(client, f"/incidents/{one.pk}")
+
+        assert "no account was linked to job user ivan" in shown
+        assert ('href="/settings/people#accountless">link one</a>' in shown) is leads
 
     def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
         labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}

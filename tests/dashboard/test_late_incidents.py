@@ -11,6 +11,7 @@ from fleetwatch.lib.intervals import to_ms
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
 from tests.markup import in_text
+from tests.telemetry.factories import make_batch, make_node, store
 
 pytestmark = pytest.mark.django_db
 FIRED_AT = NOW - timedelta(hours=10)
@@ -34,14 +35,24 @@ def test_what_was_so_when_its_rule_began_to_watch_says_that(admin):
     assert "raised Fri 20 Nov, 11:55, when its rule began to watch" in listed
 
 
-def test_of_a_rule_that_watched_already_it_was_seen_late(admin):
+def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):
     Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
 
     shown = timeline(admin)
 
-    assert (
-        "its limit was reached Fri 20 Nov, 02:00, its data came later, or the hub was behind"
-    ) in shown
+    assert "its limit was reached Fri 20 Nov, 02:00 Since" in " ".join(shown.split())
+
+
+def test_data_that_came_late_says_by_how_much(admin):
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
+    node = make_node("gpu-99")
+    starts = [to_ms(FIRED_AT) - 10_000, to_ms(FIRED_AT)]
+    late = {"starts": starts, "boot_start_ms": starts[0] - 60_000}
+    store(node, make_batch(node, **late), received_at=NOW - timedelta(minutes=10))
+
+    shown = timeline(admin, facts={"labels": {"node": ("gpu-99",)}})
+
+    assert "its limit was reached Fri 20 Nov, 02:00, its data came 9 h 50 m late" in shown
 
 
 @pytest.mark.parametrize(("set_at", "says"), [(RAISED_AT, True), (FIRED_AT, False)])

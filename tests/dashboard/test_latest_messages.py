@@ -156,7 +156,7 @@ def test_a_message_that_named_no_cause_says_so_once_its_incident_does(admin, is_
         for each in Delivery.objects.order_by("pk")
     )
 
-    words = "cause not known when sent"
+    words = "cause found later"
     leads = f'{words}: <a class="link" href="/incidents/{one.pk}">its incident</a> names it'
     assert (page.count(words), leads in opened) == (int(is_diagnosed), is_diagnosed)
     assert words not in reminder

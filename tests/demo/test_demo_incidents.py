@@ -40,7 +40,7 @@ def test_what_fired_in_the_last_hours_fires_and_is_over_when_it_was(past):
     assert (over.opened_at, over.resolved_at, over.resolution) == (
         at(0),
         at(45),
-        "the GPUs are active again",
+        "its GPU is active again",
     )
     assert (goes_on.opened_at, goes_on.state) == (at(315), "firing")  # pending at first
     assert set(Delivery.objects.values_list("state", flat=True)) == {"sent"}

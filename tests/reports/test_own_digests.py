@@ -241,7 +241,7 @@ def test_savings_that_fixes_of_the_quarter_won_are_told_to_whose_they_are():
 
     compute()
 
-    won = "up to 3.0 GPU-h, by 1 fix of Q4 made by 22 Nov, measured to 23 Nov"
+    won = "up to 3.0 GPU-h, by 1 fix made in Q4 until 22 Nov, measured until 23 Nov"
     assert fields(of(digest.PERSON, ann))["Savings won"].endswith(won)
     assert fields(of(digest.TEAM, "nlp"))["Savings won"].endswith(won)
     assert fields(of(digest.FLEET))["Savings won"].endswith(won)

@@ -226,9 +226,13 @@ def test_weeks_are_named_by_iso(day, name):
 @pytest.mark.parametrize(
     ("fixes", "back", "says"),
     [
-        (1, 0, "by 1 fix of Q4 made by 22 Nov, measured to 29 Nov"),
-        (1, 1, "by 1 fix of Q4 made by 22 Nov, measured to 29 Nov, until its waste came back"),
-        (3, 2, "by 3 fixes of Q4 made by 22 Nov, measured to 29 Nov, of 2 until it came back"),
+        (1, 0, "by 1 fix made in Q4 until 22 Nov, measured until 29 Nov"),
+        (1, 1, "by 1 fix made in Q4 until 22 Nov, measured until 29 Nov; then its waste came back"),
+        (
+            3,
+            2,
+            "by 3 fixes made in Q4 until 22 Nov, measured until 29 Nov; the waste of 2 of them came back, which counts until then",
+        ),
     ],
 )
 def test_fixes_are_said_with_the_day_to_which_they_are_measured_and_what_came_back(

@@ -110,7 +110,7 @@ def _breach(
         until_ms=episode.until_ms,
         word=f"over {limit}",
         tag="budget",
-        title=f"budget · {label} {_title(month, episode.until_ms)}",
+        title=f"budget · {_title(month, label, episode.until_ms)}",
         where=where,
         what=f"The {where} was over {limit}",
         does=f"The {where} is over {over}",
@@ -166,13 +166,13 @@ def _clock(moment_ms: int, now_ms: int) -> str:
     return wording.moment(from_ms(moment_ms), zone(), now=from_ms(now_ms))
 
 
-def _title(month: BudgetMonth, at_ms: int) -> str:
-    """How much of it is spent; of one that is passed since when."""
-    amounts = _amounts(month, usd_of(month.spending.by(at_ms)))
-    passed_ms = _passed_ms(month, at_ms)
-    if passed_ms is None:
-        return f"spent {amounts}"
-    return f"over 100 % since {_clock(passed_ms, at_ms)}, {amounts}"
+def _title(month: BudgetMonth, label: str, at_ms: int) -> str:
+    """How much of it is spent; of one that is passed by how much it is over."""
+    spent_usd = usd_of(month.spending.by(at_ms))
+    if _passed_ms(month, at_ms) is None:
+        return f"{label} spent {_amounts(month, spent_usd)}"
+    over, budget = (wording.usd(usd) for usd in (spent_usd - usd_of(month.usd), usd_of(month.usd)))
+    return f"{label} is {over} over its {budget} budget"
 
 
 def _passed_ms(month: BudgetMonth, at_ms: int) -> int | None:

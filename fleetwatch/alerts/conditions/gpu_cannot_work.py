@@ -202,7 +202,7 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         lines=(
             ("What is wrong", fault.wrong),
             *holder_lines(fault.holder, episode.since_ms, watch.end_ms),
-            *fault_lines(fault.history, zone(), watch.end_ms),
+            *fault_lines(fault.history, fault.wrong, zone(), watch.end_ms),
         ),
         actions=fault.fixes.actions,
         codes=fault.fixes.codes,

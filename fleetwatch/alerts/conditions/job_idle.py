@@ -26,15 +26,18 @@ from fleetwatch.alerts.breach import (
 )
 from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.measuring import job_lanes
+from fleetwatch.alerts.measuring.cause_words import asked_first, code_of
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.idle_again import idle_again
-from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of, owner_words
+from fleetwatch.alerts.measuring.idle_ends import idle_ends
+from fleetwatch.alerts.measuring.idle_facts import Facts, IdleGPU
+from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
-from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
+from fleetwatch.diagnosis.cause import EMPTY, HELD, PART, Cause
 from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, of_kind
 from fleetwatch.diagnosis.findings.advice import PODS
 from fleetwatch.figures import pricing
@@ -66,32 +69,6 @@ LOST_OF_ANY = "What was not saved is lost."
 
 
 @dataclass(frozen=True, slots=True)
-class IdleGPU:
-    """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry
-    ends.
-
-    `idle_ms` of that it was idle, in so many `spells`, the last since `spell_since_ms`. Dollars are
-    decimal strings; None = no rate, or not read.
-    """
-
-    gpu_id: int
-    uuid: str
-    node: str
-    index: int | None
-    model: str
-    mig_profile: str
-    since_ms: int
-    until_ms: int
-    memory_bytes: float | None
-    cost_usd: str | None
-    usd_per_hour: str | None
-    has_example_rate: bool
-    idle_ms: int = 0
-    spells: int = 1
-    spell_since_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class IdleTime:
     """For how long a GPU was idle within an episode, in how many spells, and since when the last of
     them is; `held_ms` is the holder's share of it.
@@ -106,66 +83,6 @@ class IdleTime:
     spell_since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A job with at least one GPU idle for longer than the rule allows.
-
-    `job_gpus` is how many it holds in all, `external_id` what ends it alone.
-    """
-
-    job_key: str
-    job_name: str
-    user: str
-    team: str
-    cluster: str
-    scheduler: str
-    external_id: str
-    job_gpus: int
-    minutes: float
-    gpus: tuple[IdleGPU, ...]
-    labels: Mapping[str, tuple[str, ...]]
-    kind: str = ""
-    pids: tuple[int, ...] = ()  # of its processes on these GPUs
-    reaches_beyond: bool = False  # its scheduler gave it more than the hub sees
-
-    @property
-    def since_ms(self) -> int:
-        """Since when the longest idle GPU is."""
-        return min(gpu.since_ms for gpu in self.gpus)
-
-    @property
-    def until_ms(self) -> int:
-        """Up to when telemetry says so."""
-        return max(gpu.until_ms for gpu in self.gpus)
-
-    @property
-    def counted_until_ms(self) -> int:
-        """Until when dollars are counted: nodes are posted one after the other, so by what an hour
-        of each GPU costs.
-        """
-        per_hour = [Decimal(gpu.usd_per_hour or 0) for gpu in self.gpus]
-        whole = sum(per_hour)
-        if not whole:
-            return self.until_ms
-        ends = (usd * gpu.until_ms for usd, gpu in zip(per_hour, self.gpus, strict=True))
-        return round(sum(ends) / whole)
-
-    @property
-    def nodes(self) -> list[str]:
-        return sorted({gpu.node for gpu in self.gpus})
-
-    @property
-    def owner(self) -> str:
-        """User and team, as far as they are known; "" when neither is."""
-        return owner_words(self.user, self.team)
-
-    @property
-    def memory_bytes(self) -> float | None:
-        """Memory held on all of them; None when one was not read."""
-        amounts = [gpu.memory_bytes for gpu in self.gpus]
-        return None if None in amounts else sum(amount for amount in amounts if amount is not None)
-
-
 def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None) -> Measured:
     """How each job with an idle GPU stood to the rule, by how many of its GPUs were idle; of these
     so many are `needed` (None: all).
@@ -176,7 +93,11 @@ def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None
     # a pause that ended before it was idle: of one that goes on nobody knows yet
     paused = parts.within(("quiet",)) & (parts.is_idle == 0) & job_lanes.is_before(parts, active)
     measured = job_lanes.measured(parts.marked(idle, active | paused), levels, watch)
-    return replace(measured, again_ms=idle_again(parts, watch, needed))
+    return replace(
+        measured,
+        again=idle_again(parts, watch, needed),
+        cleared_of=idle_ends(parts, watch, zone()),
+    )
 
 
 def all_idle(counts: Counts) -> Ints:
@@ -432,6 +353,7 @@ def breach(facts: Facts) -> Breach:
         lines=(*_spells(facts), ("Memory held", wording.gigabytes(facts.memory_bytes))),
         actions=actions,
         command=command,
+        codes=_codes(facts),
         labels=facts.labels,
         facts=to_builtins(facts),
     )
@@ -491,22 +413,52 @@ def _how_many(facts: Facts) -> str:
     return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
 
 
-def _advice(facts: Facts) -> tuple[tuple[str, str], str]:
+def _advice(facts: Facts) -> tuple[tuple[str, ...], str]:
     """What to do and what looks the same, and the command to copy; "" where none helps."""
     ending = _ending(facts)
-    return (_fix(facts, ending), _alike(facts)), ending if _may_end(facts) else ""
+    command = ending if _may_end(facts) else ""
+    actions = (_fix(facts, ending), _alike(facts))
+    return (_ask(facts), *actions) if command and _is_session(facts) else actions, command
+
+
+def _ask(facts: Facts) -> str:
+    return asked_first(facts.owner, named(facts.job_key, facts.job_name))
+
+
+def _is_session(facts: Facts) -> bool:
+    """Whether a person may need it though it rests: its owner knows."""
+    return facts.kind == "interactive" and not _is_empty(facts)
 
 
 def _alike(facts: Facts) -> str:
-    """What looks the same, and what would tell it apart; "" where nothing does."""
+    """What looks the same, and what tells it apart, with what to type; "" where nothing does."""
+    cause = _cause(facts)
+    tell = (f"{step.text} {code_of(step)}".strip() for step in cause.tell)
+    return " ".join([cause.alike, *tell]).strip()
+
+
+def _codes(facts: Facts) -> tuple[str, ...]:
+    """What its actions say to type, but for what ends it."""
+    codes = (_fewer(facts), *(code_of(step) for step in _cause(facts).tell))
+    return tuple(filter(None, codes))
+
+
+def _fewer(facts: Facts) -> str:
+    """What asks Slurm for as many GPUs as work, of a job on one node; "" of others."""
+    others = facts.job_gpus - len(facts.gpus)
+    is_known = facts.scheduler == "slurm" and len(facts.nodes) == 1 and not facts.reaches_beyond
+    return f"#SBATCH --gres=gpu:{others}" if others > 0 and is_known else ""
+
+
+def _cause(facts: Facts) -> Cause:
+    """What diagnosis calls such a job, as far as its GPUs tell."""
     if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
         sort = PART
     elif _is_empty(facts):
         sort = EMPTY
     else:
         sort = HELD
-    cause = of_kind(OF_IDLE_JOBS[sort], facts.kind)
-    return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
+    return of_kind(OF_IDLE_JOBS[sort], facts.kind)
 
 
 def _is_empty(facts: Facts) -> bool:
@@ -521,10 +473,11 @@ def _fix(facts: Facts, ending: str) -> str:
     """
     others = facts.job_gpus - len(facts.gpus)
     if others > 0:
+        fewer = _fewer(facts)
         which = "its other GPU is" if others == 1 else f"its other {others} GPUs are"
         return (
             f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask"
-            " for fewer GPUs next time."
+            f" for fewer GPUs next time{(fewer and f': {fewer}') or '.'}"
         )
     if facts.reaches_beyond:
         return (

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
+from fleetwatch.alerts.messaging.routing import NO_ACCOUNT
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,
@@ -22,18 +23,18 @@ MAX_SENDS = 100
 MAX_BEFORE = 10
 LOOKS_BACK = timedelta(days=30)
 WITH_ESCALATION = "reminder with the escalation"
-NOTIFIED_BEFORE = "notified when it opened, or since"
+NOTIFIED_BEFORE = "heard of it before"
 AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
     """One message about the incident, sent or not: to a person by the channel, or to the channel
-    (None). `moment` is what happened to it at `at`: sent, kept, queued (and not sent) or
-    due. `what` is what it says (opened, escalation, reminder, resolved), `state` how it went,
-    `answer` what the other side said, `why` how it came to go there; "" = not written down.
+    (None). `moment` is what happened to it at `at`: queued (and not sent) or due; "" of what was
+    sent or kept. `what` is what it says (opened, escalation, reminder, resolved), `state` how it
+    went, `answer` what the other side said, `why` how it came to go there; "" = not written down.
     `names_cause`: whether it said what it likely is; None of what was not sent. `message_id`: of
-    the message as it was sent or kept; None: there is none yet.
+    the message as it was sent or kept; None: there is none yet. `is_kept`: it reached nobody.
     """
 
     at: datetime
@@ -46,6 +47,12 @@ class Send:
     why: str
     names_cause: bool | None = None
     message_id: int | None = None
+    is_kept: bool = False
+
+    @property
+    def lacks_account(self) -> bool:
+        """Whether it went there as its owner has no account here that is known."""
+        return self.why.startswith(NO_ACCOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +177,20 @@ def _what(delivery: Delivery, note: Notification | None) -> str:
 
 def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
     # whom the reader may not know has no id here; a mail server's answer names the address
+    is_log = is_kept(delivery.channel.kind, delivery.state)
     is_hidden = note is not None and note.person is not None and note.person.pk is None
     return Send(
-        delivery.sent_at or delivery.created_at,
+        delivery.shown_at,
         _moment(delivery),
         what,
         delivery.channel,
         note.person if note else None,
         _state(delivery),
-        "" if is_hidden else delivery.last_answer,
+        "" if is_hidden or is_log else delivery.last_answer,
         _why(note) if note else "",
         names_cause(delivery),
         delivery.pk,
+        is_log,
     )
 
 
@@ -211,9 +220,7 @@ def _state(delivery: Delivery) -> str:
 
 
 def _moment(delivery: Delivery) -> str:
-    if is_kept(delivery.channel.kind, delivery.state):
-        return "kept"
-    return "sent" if delivery.sent_at else "queued"
+    return "" if delivery.sent_at else "queued"
 
 
 def _unsent(note: Notification) -> Send:

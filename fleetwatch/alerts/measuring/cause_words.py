@@ -37,6 +37,11 @@ def fix_of(step: Step) -> str:
     return f"{FIX}{step.text} {code_of(step)}".strip()
 
 
+def asked_first(owner: str, job: str) -> str:
+    """What comes first where somebody may still need the job: who knows that."""
+    return f"{FIX}ask {owner or 'its owner'} whether job {job} is still needed."
+
+
 def code_of(step: Step) -> str:
     """What to type for it, where that is a line."""
     return _line(step.code)

@@ -1,25 +1,35 @@
 """When jobs whose GPUs rest again, not idle yet, are idle again if they go on resting."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
-
-import numpy as np
+from operator import attrgetter
+from typing import NamedTuple
 
 from fleetwatch.alerts.breach import Watch
-from fleetwatch.alerts.measuring.job_lanes import Parts
+from fleetwatch.alerts.episodes import Again
+from fleetwatch.alerts.measuring.job_lanes import Part, Parts
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS
 from fleetwatch.ledger.selectors import current_policy
 
-IDLE_ALREADY_MS = 0
-NEVER_MS = 2**62  # after every moment
-
-Part = tuple[int, int, int, int, int, int]  # job, GPU, start, end, condition, whether it is idle
+QUIET = CONDITIONS.index("quiet")
+UNSEEN = CONDITIONS.index("unobserved")
 
 
-def idle_again(parts: Parts, watch: Watch, needed: int | None) -> dict[str, int]:
+class Rest(NamedTuple):
+    """Of a GPU that rests since when, and from when on that is counted (after a gap in its data
+    anew). None in place of it: it works. `is_idle`: already; `is_gap`: it was before, and nobody
+    saw it work since.
+    """
+
+    since_ms: int
+    counted_ms: int
+    is_idle: bool
+    is_gap: bool
+
+
+def idle_again(parts: Parts, watch: Watch, needed: int | None) -> dict[str, Again]:
     """By job that fires when so many of its GPUs are idle (None: all). Not there: what works, and
     what is idle.
     """
@@ -27,52 +37,69 @@ def idle_again(parts: Parts, watch: Watch, needed: int | None) -> dict[str, int]
     if not resting:
         return {}
     policy = current_policy()[1]
-    again: dict[str, int] = {}
+    again: dict[str, Again] = {}
     jobs = Job.objects.filter(pk__in=resting, key__in=watch.firing)
     for job_id, key, kind in jobs.values_list("pk", "key", "kind"):
-        at_ms = sorted(
-            since_ms + policy.idle_ms(kind) if 0 < since_ms < NEVER_MS else since_ms
-            for since_ms in resting[job_id]
-        )
-        last_ms = at_ms[min(needed or len(at_ms), len(at_ms)) - 1]
-        if 0 < last_ms < NEVER_MS:
-            again[key] = last_ms
+        last = _last(resting[job_id], policy.idle_ms(kind), needed)
+        if last is not None:
+            again[key] = last
     return again
 
 
-def _resting(parts: Parts) -> dict[int, list[int]]:
+def _last(rests: Sequence[Rest | None], idle_ms: int, needed: int | None) -> Again | None:
+    """The GPU with which so many of them are idle again; None where too many work, or so many are
+    idle already.
+    """
+    count = min(needed or len(rests), len(rests))
+    there = [rest for rest in rests if rest is not None]
+    every = sorted(_again(rest, idle_ms) for rest in there)
+    if count > len(every) or every[count - 1].at_ms == 0:
+        return None
+    return every[count - 1]._replace(is_gap=all(rest.is_gap for rest in there))
+
+
+def _again(rest: Rest, idle_ms: int) -> Again:
+    """Of one that is idle nothing is waited for."""
+    at_ms = 0 if rest.is_idle else rest.counted_ms + idle_ms
+    return Again(at_ms, rest.since_ms, rest.counted_ms)
+
+
+def _resting(parts: Parts) -> dict[int, list[Rest | None]]:
     """By job of which a GPU rests and is not idle yet, of each GPU since when."""
-    since_ms: dict[int, list[int]] = defaultdict(list)
-    for (job_id, _), lane in groupby(_rows(parts), key=itemgetter(0, 1)):
-        since_ms[job_id].append(_rests_since(list(lane)))
+    rests: dict[int, list[Rest | None]] = defaultdict(list)
+    for job_id, lane in lanes(parts):
+        rests[job_id].append(_rest(lane))
     return {
         job_id: every
-        for job_id, every in since_ms.items()
-        if any(IDLE_ALREADY_MS < each < NEVER_MS for each in every)
+        for job_id, every in rests.items()
+        if any(each is not None and not each.is_idle for each in every)
     }
 
 
-def _rows(parts: Parts) -> Iterator[Part]:
-    """In order of jobs, GPUs and time."""
-    order = np.lexsort((parts.start_ms, parts.gpu_id, parts.job_id))
-    columns: Iterable[np.ndarray] = (
-        parts.job_id, parts.gpu_id, parts.start_ms, parts.end_ms, parts.condition, parts.is_idle
-    )  # fmt: skip
-    return zip(*(column[order].tolist() for column in columns), strict=True)
+def lanes(parts: Parts) -> Iterator[tuple[int, list[Part]]]:
+    """Of each GPU its job and what it did there, in order of time."""
+    for (job_id, _), lane in groupby(parts.in_order(), key=attrgetter("job_id", "gpu_id")):
+        yield job_id, list(lane)
 
 
-def _rests_since(lane: Sequence[Part]) -> int:
-    """When the GPU's quiet run began that goes on; 0 of one that is idle, NEVER_MS of one that
-    works.
-    """
-    quiet = CONDITIONS.index("quiet")
-    _, _, since_ms, _, condition, is_idle = lane[-1]
-    if condition != quiet:
-        return NEVER_MS
-    if is_idle:
-        return IDLE_ALREADY_MS
-    for _, _, start_ms, end_ms, condition, is_idle in reversed(lane[:-1]):
-        if condition != quiet or is_idle or end_ms != since_ms:
+def _rest(lane: Sequence[Part]) -> Rest | None:
+    """Since when the GPU rests; None of one that works, or is not seen."""
+    last = lane[-1]
+    if last.condition != QUIET:
+        return None
+    since_ms = counted_ms = last.start_ms
+    is_whole = True
+    is_gap = bool(last.is_idle)
+    for part in reversed(lane[:-1]):
+        if last.is_idle or not (_rests(part) or part.condition == UNSEEN):
+            is_gap = is_gap or part.condition == QUIET
             break
-        since_ms = start_ms
-    return since_ms
+        is_whole = is_whole and _rests(part) and part.end_ms == since_ms
+        if _rests(part):
+            since_ms = part.start_ms
+            counted_ms = since_ms if is_whole else counted_ms
+    return Rest(since_ms, counted_ms, bool(last.is_idle), is_gap)
+
+
+def _rests(part: Part) -> bool:
+    return part.condition == QUIET and not part.is_idle

@@ -3,7 +3,7 @@ of jobs measure. A lane is one GPU that the job holds.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from operator import itemgetter
@@ -47,6 +47,17 @@ Mask = NDArray[np.bool_]
 Lane = tuple[int, int]  # job and GPU
 
 
+class Part(NamedTuple):
+    """A part of a run, as Parts has them."""
+
+    job_id: int
+    gpu_id: int
+    start_ms: int
+    end_ms: int
+    condition: int
+    is_idle: int
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Parts of runs, a row each: job, GPU, condition (a place in CONDITIONS), [start_ms, end_ms),
@@ -78,6 +89,12 @@ class Parts:
     def where(self, keep: Mask) -> "Parts":
         """These rows alone."""
         return Parts(*(column[keep] for column in self.columns))
+
+    def in_order(self) -> Iterator[Part]:
+        """One by one, by job, GPU and time."""
+        order = np.lexsort((self.start_ms, self.gpu_id, self.job_id))
+        columns = (getattr(self, name)[order].tolist() for name in Part._fields)
+        return map(Part._make, zip(*columns, strict=True))
 
     def with_rows(self, others: "Parts") -> "Parts":
         """These rows and then the others."""

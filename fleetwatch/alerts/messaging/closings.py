@@ -30,13 +30,23 @@ def what_to_do(breach: Breach) -> list[Closing]:
     actions = [action for action in breach.actions if action]
     fixes = [action for action in actions if action.startswith(FIX)]
     if len(fixes) < 2:
-        return [of_action(action, breach) for action in actions]
+        return [each for action in actions for each in _in_lines(action, breach)]
     others = [action for action in actions if not action.startswith(FIX)]
     return [
         closing(IN_ORDER),
-        *(_numbered(of_action(fix, breach), place) for place, fix in enumerate(fixes, 1)),
-        *(of_action(action, breach) for action in others),
+        *(_numbered(of_action(fix, breach), place, breach) for place, fix in enumerate(fixes, 1)),
+        *(each for action in others for each in _in_lines(action, breach)),
     ]
+
+
+def _in_lines(action: str, breach: Breach) -> list[Closing]:
+    """An action, cut behind each command that it says to type in between."""
+    pieces = []
+    rest = action
+    while cuts := [rest.find(code) + len(code) for code in breach.codes if f"{code} " in rest]:
+        pieces.append(rest[: min(cuts)])
+        rest = rest[min(cuts) :].strip()
+    return [of_action(each, breach) for each in (*pieces, rest)]
 
 
 def of_action(action: str, breach: Breach, *, before: str = "") -> Closing:
@@ -47,20 +57,21 @@ def of_action(action: str, breach: Breach, *, before: str = "") -> Closing:
 
 def ending(message: Message, closings: Sequence[Closing]) -> Message:
     """The message with these at its end."""
-    paragraphs = tuple(each.paragraph for each in closings)
-    has_code = any(each.code for each in paragraphs)
     return replace(
         message,
         text="\n".join(each.line for each in closings),
-        paragraphs=paragraphs if has_code else (),
+        paragraphs=tuple(each.paragraph for each in closings),
     )
 
 
-def _numbered(fix: Closing, place: int) -> Closing:
+def _numbered(fix: Closing, place: int, breach: Breach) -> Closing:
     of_mail = fix.paragraph
-    return Closing(_number(fix.line, place), Paragraph(_number(of_mail.text, place), of_mail.code))
+    line = _number(fix.line, place, breach)
+    return Closing(line, Paragraph(_number(of_mail.text, place, breach), of_mail.code))
 
 
-def _number(fix: str, place: int) -> str:
+def _number(fix: str, place: int, breach: Breach) -> str:
+    """With a capital, but for what is to be typed as it is."""
     text = fix.removeprefix(FIX)
-    return f"{place}. {text[:1].upper()}{text[1:]}"
+    is_typed = bool(breach.command) and text.startswith(breach.command)
+    return f"{place}. {text if is_typed else text[:1].upper() + text[1:]}"

@@ -13,20 +13,36 @@ from django.conf import settings
 from fleetwatch.accounts.colleagues import people_shown, person_shown
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.breach import Breach, stored_breach
+from fleetwatch.alerts.incidents.late_incidents import late_in_words
 from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.measuring.month_drivers import opens_budget, with_drivers
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
-from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes
+from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes, without_asking
 from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Severity
-from fleetwatch.notify.message import Message
+from fleetwatch.notify import wording
+from fleetwatch.notify.message import Message, one_line
 
 State = Incident.State
 REACHED = (Notification.State.SENT, Notification.State.DIGESTED)
 KEPT = (Notification.State.HELD, Notification.State.CAPPED)
 Place = tuple[int, str]  # a channel's id and an address there
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads a message: strangers (nobody said who they are), the owner, or who is asked next as
+    nobody acknowledged it.
+    """
+
+    is_stranger: bool = False
+    is_owner: bool = False
+    is_next: bool = False
+
+
+ANYBODY = Reader()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,10 @@ class GroupNews:
     def going_on(self) -> list[Incident]:
         """What fires and is not muted; what is acknowledged too."""
         return [each for each in self.incidents if each.resolved_at is None and not each.muted]
+
+    def is_of(self, user: User) -> bool:
+        """Whether all of it is that person's."""
+        return all(each.person_id == user.pk for each in self.incidents)
 
     @property
     def is_over(self) -> bool:
@@ -93,21 +113,18 @@ class GroupNews:
         return stored_breach(self.incidents[0].facts)
 
     def message(
-        self, zone: ZoneInfo, now: datetime, *, again: bool = False, to_strangers: bool = False
+        self, zone: ZoneInfo, now: datetime, *, again: bool = False, reader: Reader = ANYBODY
     ) -> Message:
         """How it stands, or (again) that it still does."""
         setting = replace(
             setting_of(self.group, zone, now),
             severity=self.severity,
-            leads_to_budgets=not to_strangers and opens_budget(self.first_breach),
+            leads_to_budgets=not reader.is_stranger and opens_budget(self.first_breach),
+            escalated=self._asked(zone, now) if reader.is_next else "",
         )
-        bare = self.cases
-        standing = [
-            left(each.breach) if each.resolution else with_drivers(each.breach, now)
-            for each in bare
-        ]
-        breaches = with_causes([advised(each, now) for each in standing], now)
-        cases = [replace(each, breach=of) for each, of in zip(bare, breaches, strict=True)]
+        cases = _advised(self.cases(setting), now)
+        if reader.is_owner:
+            cases = [replace(each, breach=without_asking(each.breach)) for each in cases]
         if again:
             return reminder(cases, setting)
         spark = self.spark
@@ -125,12 +142,24 @@ class GroupNews:
         breaches = [stored_breach(each.facts) for each in self.going_on[:2]]
         return of_breach(breaches[0]) if len(breaches) == 1 else NOTHING
 
-    @property
-    def cases(self) -> list[Case]:
+    def _asked(self, zone: ZoneInfo, now: datetime) -> str:
+        """Since when nobody acknowledged it, and who was asked."""
+        rows = list(self.reached.values())
+        channels = [row.channel.name for row in rows if row.person is None]
+        people = [name_of(_shown(row.person)) for row in rows if row.person is not None]
+        whom = ", ".join(one_line(name, 60) for name in dict.fromkeys([*people, *channels]))
+        since = wording.moment(self.group.opened_at, zone, now=now)
+        return f"nobody acknowledged it since {since}{whom and f' (asked: {whom})'}"
+
+    def cases(self, setting: Setting) -> list[Case]:
         """What messages speak of: nothing that is muted, unless there is nothing else."""
         shown = [each for each in self.incidents if each.resolved_at is not None or not each.muted]
         is_muted = not self.is_over and not self.going_on
-        return [_case(each) for each in (self.incidents if is_muted else shown)]
+        clear_minutes = self.group.rule.clear_minutes
+        return [
+            replace(_case(each, setting), clear_minutes=clear_minutes)
+            for each in (self.incidents if is_muted else shown)
+        ]
 
 
 def read_news(groups: Sequence[IncidentGroup]) -> list[GroupNews]:
@@ -188,7 +217,16 @@ def _shown(user: User | None) -> User | None:
     return person_shown(user, people_shown([user.username])) if user else None
 
 
-def _case(incident: Incident) -> Case:
+def _advised(bare: Sequence[Case], now: datetime) -> list[Case]:
+    """Each with what its page says of the cause and to do first."""
+    standing = [
+        left(each.breach) if each.resolution else with_drivers(each.breach, now) for each in bare
+    ]
+    breaches = with_causes([advised(each, now) for each in standing], now)
+    return [replace(each, breach=of) for each, of in zip(bare, breaches, strict=True)]
+
+
+def _case(incident: Incident, setting: Setting) -> Case:
     return Case(
         id=incident.pk,
         breach=stored_breach(incident.facts),
@@ -197,4 +235,6 @@ def _case(incident: Incident) -> Case:
         status=status_of(incident),
         is_acknowledged=incident.state == State.ACKNOWLEDGED,
         snoozed_until=incident.snoozed_until,
+        resolved_at=incident.resolved_at,
+        late=late_in_words(incident, setting.clock),
     )

@@ -13,7 +13,7 @@ from django.db import transaction
 from fleetwatch.accounts.visibility import seeing, sight_of
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
-from fleetwatch.alerts.messaging.group_news import KEPT, GroupNews, read_news
+from fleetwatch.alerts.messaging.group_news import KEPT, GroupNews, Reader, read_news
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.messages import Setting, several_groups
 from fleetwatch.alerts.messaging.notifications import habits_of, place_now
@@ -121,8 +121,10 @@ def _message(
         if len(groups) == 1:
             # said by an edit of the message above it nobody would hear it
             again = rows[0].kind == REMINDER and not groups[0].is_over
-            return groups[0].message(person.zone, now, again=again)
-        return several_groups([each.cases for each in groups], _setting(person, now))
+            reader = Reader(is_owner=groups[0].is_of(person.user))
+            return groups[0].message(person.zone, now, again=again, reader=reader)
+        setting = _setting(person, now)
+        return several_groups([each.cases(setting) for each in groups], setting)
 
 
 def _note(row: Notification, news: GroupNews, person: Person, now: datetime) -> None:

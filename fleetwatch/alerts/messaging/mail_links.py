@@ -36,7 +36,7 @@ LABELS = {
     "ack": "Acknowledge",
     "snooze": "Snooze 24 h",
     "not_waste": "Not waste",
-    "fixed": "Fixed",
+    "fixed": "Resolve",
 }
 
 log = structlog.get_logger(__name__)
@@ -74,7 +74,12 @@ def for_person(message: Message, user: User, notification: Notification) -> Mess
     buttons = message.buttons
     if is_mail and notification.shown:
         buttons = tuple(_signed(each, notification) for each in buttons)
-    return replace(message, unsubscribe_url=unsubscribe_url(user, "alerts"), buttons=buttons)
+    return replace(
+        message,
+        unsubscribe_url=unsubscribe_url(user, "alerts"),
+        settings_url=f"{settings.PUBLIC_URL}/me#notifications",
+        buttons=buttons,
+    )
 
 
 def read_link(token: str) -> Link | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, Line, named
+from fleetwatch.alerts.breach import Breach, Line, lasted, named
 from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, OF_SEVERAL
 from fleetwatch.alerts.messaging.closings import (
     Closing,
@@ -17,7 +17,7 @@ from fleetwatch.alerts.messaging.closings import (
     of_action,
     what_to_do,
 )
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, clock_ms, from_ms, to_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
 
@@ -26,6 +26,7 @@ SHOWN = 10  # of a group, a line each
 CAUSES = 3  # of a group, a line each
 ORPHANED = "orphaned"  # the word of a GPU that somebody holds, if nobody knows who
 MAX_LABELS = 40  # a job may have any number of its own
+NOTED_LATE_MS = 10 * MINUTE_MS  # after it was over: the message says when it was noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,16 @@ class Case:
     status: str = ""
     is_acknowledged: bool = False
     snoozed_until: datetime | None = None
+    resolved_at: datetime | None = None
+    clear_minutes: float = 0  # for how long it has to be over, by its rule
+    late: str = ""  # why it was opened long after its limit was reached, in words
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is the same for every message of an evaluation; `base` is where our pages are, and
-    `leads_to_budgets` whether all who read it may open those of its budget.
+    `leads_to_budgets` whether all who read it may open those of its budget. `escalated`: since when
+    nobody acknowledged it and who was asked, of what is told to the next ones for that ("": not).
     """
 
     rule_name: str
@@ -55,6 +60,7 @@ class Setting:
     now: datetime
     base: str
     leads_to_budgets: bool = True
+    escalated: str = ""
 
     def clock(self, at_ms: int) -> str:
         """A moment as these people read it."""
@@ -83,12 +89,35 @@ def several_groups(groups: Sequence[Sequence[Case]], setting: Setting) -> Messag
 
 def of_group(cases: Sequence[Case], setting: Setting) -> Message:
     """What goes on of the group; where nothing does, that it is over."""
+    message = _in_words(cases, setting)
+    breaches = [case.breach for case in cases]
     return replace(
-        _in_words(cases, setting),
+        _escalated(message, setting) if setting.escalated else message,
         status=_status(cases),
-        labels=_labels([case.breach for case in cases], setting),
-        since_ms=min(case.breach.since_ms for case in cases),
+        labels=_labels(breaches, setting),
+        since_ms=min(breach.since_ms for breach in breaches),
+        settings_url=f"{setting.base}/alerts/routes",
+        field_urls=_field_urls(breaches[0], setting) if len(cases) == 1 else (),
     )
+
+
+def _escalated(message: Message, setting: Setting) -> Message:
+    """That it is told to the next ones, and why."""
+    return replace(
+        message,
+        title=f"escalated · {message.title}",
+        summary=f"Escalated: {setting.escalated}. {message.summary}",
+    )
+
+
+def _field_urls(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+    """The pages of what its lines name: of whom it is about, and of its finding."""
+    if breach.kind not in ("job", "gpu"):
+        return ()
+    subject = (_head(breach), f"{setting.base}{breach.path}")
+    if breach.finding_id is None:
+        return (subject,)
+    return subject, (LIKELY, f"{setting.base}/findings/{breach.finding_id}")
 
 
 def _in_words(cases: Sequence[Case], setting: Setting) -> Message:
@@ -123,11 +152,11 @@ def _opened(case: Case, setting: Setting) -> Message:
     breach = case.breach
     since = setting.clock(breach.since_ms)
     length = _length(breach)
-    notes = (case.status, case.note, _example_note(breach))
+    notes = (case.status, case.note, _example_note([breach]))
     message = Message(
         title=_title(breach, f"{since} ({length})"),
         summary=f"{_so_far(breach)} {length}{_passed(breach)}.{_owned(breach)}",
-        fields=_of_opened(breach, setting),
+        fields=_of_opened(case, setting),
         url=_url(case, setting),
         severity=setting.severity,
         buttons=_buttons([case], setting),
@@ -135,16 +164,22 @@ def _opened(case: Case, setting: Setting) -> Message:
     return ending(message, [*map(closing, filter(None, notes)), *what_to_do(breach)])
 
 
-def _of_opened(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+def _of_opened(case: Case, setting: Setting) -> tuple[Line, ...]:
+    breach = case.breach
     since = f"{setting.clock(breach.since_ms)} ({_length(breach)})"
     return (
         *_about(breach),
         (f"{breach.word.capitalize()} since", since),
+        *_opened_late(case),
         *breach.lines,
         *_dollars([breach]),
         *_severity(breach, setting),
         _rule(breach, setting),
     )
+
+
+def _opened_late(case: Case) -> tuple[Line, ...]:
+    return (("Opened late", case.late),) if case.late else ()
 
 
 def _title(breach: Breach, since: str) -> str:
@@ -180,8 +215,22 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
         severity=setting.severity,
         buttons=_buttons(cases, setting),
     )
-    return ending(
-        message, [*_statuses(cases), *_causes(breaches), *map(closing, _more(len(cases) - SHOWN))]
+    return ending(message, [*_statuses(cases), *_causes(breaches), *_notes(breaches)])
+
+
+def _notes(breaches: Sequence[Breach]) -> list[Closing]:
+    """What its dollars rest on, how many more there are, and what its buttons act on."""
+    count = len(breaches)
+    lines = [_example_note(breaches), *_more(count - SHOWN), _acts_on(count, breaches[0])]
+    return [closing(each) for each in lines if each]
+
+
+def _acts_on(count: int, first: Breach) -> str:
+    """Of how many incidents a button of a message of several is."""
+    where = _called(first)
+    return (
+        f"Buttons that act do so on all {count} of them; those that open a page open the first"
+        f" one's, {where}."
     )
 
 
@@ -240,7 +289,7 @@ def _severity(breach: Breach, setting: Setting) -> tuple[Line, ...]:
 
 def _over_button(case: Case, url: str) -> tuple[Button, ...]:
     """What says that it is mended: of a budget nobody can say so, its page resolves it by hand."""
-    return () if case.breach.kind == "budget" else (Button("Fixed", "fixed", url),)
+    return () if case.breach.kind == "budget" else (Button("Resolve", "fixed", url),)
 
 
 def _snooze_button(case: Case, setting: Setting) -> Button:
@@ -274,7 +323,7 @@ def _rows(breaches: Sequence[Breach], setting: Setting) -> tuple[tuple[str, ...]
 
 def _row(breach: Breach, setting: Setting) -> tuple[str, ...]:
     since = setting.clock(breach.since_ms)
-    return named(breach.subject, breach.name), since, wording.usd(breach.cost_usd)
+    return _called(breach), since, wording.usd(breach.cost_usd)
 
 
 def _resolved(case: Case, setting: Setting) -> Message:
@@ -286,25 +335,35 @@ def _resolved(case: Case, setting: Setting) -> Message:
     message = Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
-        fields=_of_resolved(breach, setting),
+        fields=_of_resolved(case, setting),
         url=_url(case, setting),
         severity="resolved",
         buttons=_budget_pages(breach, setting),
     )
-    notes = map(closing, filter(None, [_example_note(breach)]))
-    return ending(message, [*notes, *_next_time(breach)])
+    return ending(message, [*_prices([breach]), *_next_time(breach)])
 
 
-def _of_resolved(breach: Breach, setting: Setting) -> tuple[Line, ...]:
+def _of_resolved(case: Case, setting: Setting) -> tuple[Line, ...]:
+    breach = case.breach
     begin = setting.clock(breach.since_ms)
     end = setting.clock(breach.until_ms)
     return (
         *_about(breach),
         (breach.word.capitalize(), f"{begin} to {end}"),
+        *_noted(case, setting),
         *_likely(breach),
         *_costs([breach]),
         _rule(breach, setting),
     )
+
+
+def _noted(case: Case, setting: Setting) -> tuple[Line, ...]:
+    """When it was resolved, where that was long after it was over, and what its rule waits for."""
+    at = case.resolved_at
+    if at is None or to_ms(at) - case.breach.until_ms < NOTED_LATE_MS:
+        return ()
+    waits = f"; its rule resolves what was over for {lasted(case.clear_minutes)}"
+    return (("Resolved", f"{setting.clock(to_ms(at))}{waits if case.clear_minutes else ''}"),)
 
 
 def _likely(breach: Breach) -> tuple[Line, ...]:
@@ -332,17 +391,20 @@ def _causes(breaches: Sequence[Breach]) -> list[Closing]:
     for breach in breaches:
         for _, cause in _likely(breach):
             of_cause.setdefault(cause, []).append(breach)
-    return [_cause(cause, several) for cause, several in list(of_cause.items())[:CAUSES]]
+    shown = list(of_cause.items())[:CAUSES]
+    return [each for cause, several in shown for each in _cause(cause, several)]
 
 
-def _cause(cause: str, several: Sequence[Breach]) -> Closing:
-    what = f"{_those(several)}{OF_SEVERAL}{cause}"
+def _cause(cause: str, several: Sequence[Breach]) -> list[Closing]:
+    """What it is as a sentence, what happens as another, and the fix on a line of its own."""
+    title, _, sentence = cause.partition(": ")
+    what = f"{_those(several)}{OF_SEVERAL}{title}." + f" {sentence}" * bool(sentence)
     fix = _fix(several[0])
-    return of_action(fix, several[0], before=f"{what} ") if fix else closing(what)
+    return [closing(what), *([of_action(fix, several[0])] if fix else [])]
 
 
 def _those(breaches: Sequence[Breach]) -> str:
-    first = named(breaches[0].subject, breaches[0].name)
+    first = _called(breaches[0])
     return first if len(breaches) == 1 else f"{first} and {len(breaches) - 1} more"
 
 
@@ -350,16 +412,22 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
     breaches = [case.breach for case in cases]
     first = breaches[0]
     of_subjects = _by_subject(cases)
-    times = f", {len(cases)} incidents" if len(of_subjects) < len(cases) else ""
+    what = f"{_counted(of_subjects)}{_whose(first)}{_times(cases, of_subjects)}"
     message = Message(
-        title=f"resolved · {_counted(of_subjects)}{_whose(first)}{times}{_cost(breaches)}",
+        title=f"resolved · {what}{_cost(breaches)}",
         summary=_were(of_subjects),
         fields=(*_owner_line(first), *_costs(breaches), _rule(first, setting)),
         rows=((_head(first), "Why", "Cost"), *map(_over_row, of_subjects[:SHOWN])),
         url=_url(cases[0], setting),
         severity="resolved",
     )
-    return ending(message, _causes([own[-1].breach for own in of_subjects]))
+    causes = _causes([own[-1].breach for own in of_subjects])
+    return ending(message, [*_prices(breaches), *causes])
+
+
+def _times(cases: Sequence[Case], of_subjects: Sequence[Sequence[Case]]) -> str:
+    """How many incidents it were, where that is more than one of each."""
+    return f", {len(cases)} incidents" if len(of_subjects) < len(cases) else ""
 
 
 def _by_subject(cases: Sequence[Case]) -> list[list[Case]]:
@@ -387,7 +455,7 @@ def _over_row(cases: Sequence[Case]) -> tuple[str, ...]:
     breach = cases[0].breach
     why = "; ".join(dict.fromkeys(case.resolution for case in cases))
     cost = _sum(case.breach.cost_usd for case in cases)
-    return named(breach.subject, breach.name), why, wording.usd(cost)
+    return _called(breach), why, wording.usd(cost)
 
 
 def _costs(breaches: Sequence[Breach]) -> tuple[Line, ...]:
@@ -432,6 +500,8 @@ def _called(breach: Breach) -> str:
     """Of a budget, and of spending, its subject is nobody's word for it: its page's address."""
     if breach.kind in ("budget", "series") and breach.name:
         return one_line(breach.name, 60)
+    if breach.kind == "gpu" and breach.name:
+        return f"{one_line(breach.name, 60)} ({one_line(breach.subject, 100)})"
     return named(breach.subject, breach.name)
 
 
@@ -463,7 +533,7 @@ def _owner(breach: Breach) -> str:
 
 
 def _length(breach: Breach) -> str:
-    return wording.duration(breach.until_ms - breach.since_ms)
+    return wording.duration(clock_ms(breach.since_ms, breach.until_ms))
 
 
 def _rule(breach: Breach, setting: Setting) -> Line:
@@ -481,7 +551,11 @@ def _burning(breaches: Sequence[Breach]) -> str:
     return f"{wording.usd(usd_per_hour)}/h, ≈ {month}/month if left"
 
 
-def _example_note(breach: Breach) -> str:
-    if not breach.has_example_rates:
+def _prices(breaches: Sequence[Breach]) -> list[Closing]:
+    return [closing(each) for each in [_example_note(breaches)] if each]
+
+
+def _example_note(breaches: Sequence[Breach]) -> str:
+    if not any(breach.has_example_rates for breach in breaches):
         return ""
     return "Dollars rest on an example list price: set your own under Pricing."

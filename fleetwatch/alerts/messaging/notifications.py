@@ -11,7 +11,7 @@ from fleetwatch.accounts.visibility import Sight, seeing, sight_of, sight_of_tea
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
-from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place
+from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place, Reader
 from fleetwatch.alerts.messaging.heard_today import heard_today, is_edit
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, passage
@@ -115,8 +115,12 @@ def _queue(telling: Telling, notification: Notification, book: AddressBook, now:
     zone = person.zone if person else book.zone
     what = sight_of(person.user) if person else _sight_of_channel(notification, book)
     with seeing(lambda: what):
-        to_strangers = person is None and _is_read_by_strangers(notification, book)
-        message = telling.news.message(zone, now, again=telling.again, to_strangers=to_strangers)
+        reader = Reader(
+            is_stranger=person is None and _is_read_by_strangers(notification, book),
+            is_owner=person is not None and telling.news.is_of(person.user),
+            is_next=telling.kind == "step",
+        )
+        message = telling.news.message(zone, now, again=telling.again, reader=reader)
     if person:
         message = for_person(message, person.user, notification)
     thread = telling.news.thread

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import compress
 
-from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.breach import Breach, named
 from fleetwatch.alerts.measuring.cause_words import (
     FIX,
     LIKELY,
     NO_CAUSE,
+    asked_first,
     code_of,
     fix_of,
     typed,
@@ -35,15 +36,22 @@ def advised(breach: Breach, now: datetime) -> Breach:
         return breach
     meanwhile = Interval(from_ms(breach.since_ms), from_ms(breach.until_ms))
     advice = explained(finding, meanwhile, now=now).advice
-    return replace(breach, actions=what_to_do(advice), codes=typed(advice))
+    actions = what_to_do(advice)
+    return replace(breach, actions=actions, codes=typed(advice), finding_id=finding.pk)
 
 
 def left(breach: Breach) -> Breach:
     """Of what is over: nothing is to be ended any more."""
     if not breach.command:
         return breach
-    actions = tuple(action for action in breach.actions if breach.command not in action)
+    actions = tuple(action for action in breach.actions if not action.startswith(FIX))
     return replace(breach, command="", actions=actions)
+
+
+def without_asking(breach: Breach) -> Breach:
+    """As its owner hears it, who is not to ask himself."""
+    ask = asked_first(breach.owner, named(breach.subject, breach.name))
+    return replace(breach, actions=tuple(each for each in breach.actions if each != ask))
 
 
 def with_causes(breaches: Sequence[Breach], now: datetime) -> list[Breach]:
@@ -68,7 +76,9 @@ def _with_cause(breach: Breach, likely: Likely | None) -> Breach:
         return breach
     lines = (*breach.lines, (LIKELY, f"{likely.title}: {likely.sentence}"))
     codes = (*breach.codes, *(code_of(step) for step in likely.steps[:1]))
-    return replace(breach, lines=lines, actions=_actions(breach, likely), codes=codes)
+    actions = _actions(breach, likely)
+    finding_id = likely.finding_id
+    return replace(breach, lines=lines, actions=actions, codes=codes, finding_id=finding_id)
 
 
 def _actions(breach: Breach, likely: Likely) -> tuple[str, ...]:

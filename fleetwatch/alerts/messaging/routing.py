@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+NO_ACCOUNT = "no account was linked to"  # why it goes where the unowned goes
+
 
 class Step(IntEnum):
     """Of the escalation ladder; each is for those whom the one before did not move."""
@@ -129,7 +131,7 @@ def _team(matter: Matter, routes: Routes) -> tuple[Destination, ...]:
     if own:
         return _channels(own, f"the route of team {matter.team_name}")
     if matter.person is None and matter.holder:
-        return _channels(routes.unowned, f"no account was linked to {matter.holder} at that time")
+        return _channels(routes.unowned, f"{NO_ACCOUNT} {matter.holder} at that time")
     return ()
 
 

@@ -32,6 +32,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.incidents.incident_actions import Action
 from fleetwatch.alerts.incidents.incident_history import again_after, before, sends
+from fleetwatch.alerts.incidents.late_incidents import late_reason
 from fleetwatch.alerts.measuring.likely_causes import likely
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
@@ -42,7 +43,7 @@ from fleetwatch.alerts.selectors import (
     with_decisions,
 )
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard import agreements, incident_pages, late_incidents, slowed_gpus
+from fleetwatch.dashboard import agreements, incident_pages, slowed_gpus
 from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
@@ -229,7 +230,7 @@ def _decided(incident: Incident, now: datetime) -> str:
 def _past(incident: Incident, now: datetime) -> Context:
     """What happened to it, whom it was told, and the times before."""
     return {
-        "late_reason": late_incidents.late_reason(incident),
+        "late_reason": late_reason(incident),
         "sends": sends(incident),
         "before": before(incident, now),
         "again_after_ms": again_after([incident]).get(incident.pk),
@@ -296,10 +297,14 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     why = likely(breach, now)
     steps, texts = incident_pages.steps(breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
-        others = [step for step in steps if step.code != breach.command]
         is_accepted = view.incident.is_accepted
         is_over = is_accepted and view.incident.ended_ms is not None
         ask = incident_pages.ask_owner(breach, is_accepted=is_accepted)
+        others = [
+            step
+            for step in steps
+            if step.code != breach.command and not ask.text.startswith(step.text)
+        ]
         is_left = is_over or incident_pages.job_end_ms(breach) is not None
         steps = others if is_left else [ask, *others]
     notes = incident_pages.notes(texts, breach.label("kind"))

@@ -42,7 +42,7 @@ def message_mail(request: HttpRequest, pk: int) -> HttpResponse:
 def _about(delivery: Delivery) -> str:
     is_log = is_kept(delivery.channel.kind, delivery.state)
     state = "kept" if is_log else Delivery.State(delivery.state).label
-    at = (delivery.sent_at or delivery.created_at).astimezone(zone())
+    at = delivery.shown_at.astimezone(zone())
     return format_html(
         '<a class="link" href="{}">All messages</a> · to {}: {}, {}{}',
         reverse("settings_channels"),
@@ -59,7 +59,7 @@ def _cause_since(delivery: Delivery) -> str:
     if incident is None or likely(view_of(incident).breach, timezone.now()) is None:
         return ""
     return format_html(
-        ' · cause not known when sent: <a class="link" href="{}">its incident</a> names it',
+        ' · cause found later: <a class="link" href="{}">its incident</a> names it',
         reverse("incident", args=[incident.pk]),
     )
 

@@ -92,7 +92,10 @@ OF_JOBS = Cause(
         "Of a session whose pauses were measured it is only the time after a step would have ended"
         f" it: {LEAST_MIN} to {MOST_MIN} idle minutes, by its longest pause."
     ),
-    alike="A person who thinks between two cells looks like one who left; only its length tells.",
+    alike=(
+        "A person who thinks between two cells looks like one who left: the longer it lasts, the"
+        " less likely somebody still thinks."
+    ),
     tell=(replace(ASK, fitted=last_active),),
     detectors=(
         Detector(find, (1,), holds_of_shared=True, turn=OF_IDLE),

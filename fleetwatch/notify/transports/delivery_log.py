@@ -14,7 +14,7 @@ class DeliveryLog:
 
     kind = "log"
     label = "Delivery log"
-    needs = "Nothing: messages are kept under Latest messages and reach nobody. For a first try."
+    needs = "Nothing: messages are kept under Messages and reach nobody. For a first try."
     can_edit = False
     person_by = ""
     fields: tuple[ConfigField, ...] = ()

@@ -1,0 +1,58 @@
+"""Why an incident was raised long after its limit was reached, where that is known."""
+
+from collections.abc import Callable
+
+from fleetwatch.alerts.measuring.budget_months import slug_of
+from fleetwatch.alerts.models import RAISED_LATE_MS, Incident
+from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.budgets.models import Budget
+from fleetwatch.inventory.models import Node
+from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.notify import wording
+from fleetwatch.telemetry.arrivals import first_received_at
+
+FIRST_LOOK = "before the rule began to watch"
+BUDGET_NEWER = "before this budget was set"
+
+
+def late_reason(incident: Incident) -> str:
+    """Why it was raised long after its limit was reached, as it is said behind when that was; ""
+    where that was in time, or nobody can tell.
+    """
+    if not incident.is_raised_late:
+        return ""
+    if _is_of_newer_budget(incident):
+        return BUDGET_NEWER
+    return FIRST_LOOK if incident.was_so_at_first_look else _data_came(incident)
+
+
+def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
+    """When its limit was reached and why it is raised only now; "" where it is in time."""
+    if not incident.is_raised_late:
+        return ""
+    reason = late_reason(incident)
+    return f"its limit was reached {clock(incident.fired_or_since_ms)}{reason and f', {reason}'}"
+
+
+def _data_came(incident: Incident) -> str:
+    """How late the data of that moment came, of one node, while its batches are kept; "" else."""
+    names = incident.facts.get("labels", {}).get("node", ())
+    node = Node.objects.filter(name=names[0]).first() if len(names) == 1 else None
+    if node is None:
+        return ""
+    received_at = first_received_at(node.pk, incident.fired_or_since_ms)
+    if received_at is None:
+        return ""
+    late_ms = to_ms(received_at) - incident.fired_or_since_ms
+    return f"its data came {wording.duration(late_ms)} late" if late_ms >= RAISED_LATE_MS else ""
+
+
+def _is_of_newer_budget(incident: Incident) -> bool:
+    """Whether the budget that held when it was raised was set after its limit was reached."""
+    if incident.facts.get("kind") != "budget":
+        return False
+    slug = slug_of(incident.subject)
+    of_team = {"team": None} if slug == WHOLE_FLEET else {"team__slug": slug}
+    rows = Budget.objects.filter(created_at__lte=incident.opened_at, **of_team)
+    set_at = rows.order_by("-created_at").values_list("created_at", flat=True).first()
+    return set_at is not None and set_at > from_ms(incident.fired_or_since_ms)

@@ -1,0 +1,85 @@
+"""What ended the idle time of jobs that fire, where they rest again: when they worked, and since
+when they do not.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fleetwatch.alerts.breach import Watch, lasted
+from fleetwatch.alerts.episodes import Level, Span, extend
+from fleetwatch.alerts.measuring.idle_again import lanes
+from fleetwatch.alerts.measuring.job_lanes import Part, Parts
+from fleetwatch.alerts.stopped_words import Clock
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import CONDITIONS
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms
+from fleetwatch.notify import wording
+from fleetwatch.notify.message import one_line
+
+WORKS = tuple(CONDITIONS.index(name) for name in ("active", "spinning"))
+ACTIVE_AGAIN = "its GPU is active again"  # of a job with one
+LONGEST_REASON = 200  # Incident.resolution
+MAX_TIMES = 2  # that are named one by one
+
+
+def idle_ends(parts: Parts, watch: Watch, zone: ZoneInfo) -> dict[str, str]:
+    """By job that fires what to say when it is over; not there where its GPUs work."""
+    if not watch.firing:
+        return {}
+    keys = dict(Job.objects.filter(key__in=watch.firing).values_list("pk", "key"))
+    of_job: dict[int, list[list[Part]]] = defaultdict(list)
+    for job_id, lane in lanes(parts.where(np.isin(parts.job_id, list(keys)))):
+        of_job[job_id].append(lane)
+    words = {keys[pk]: _words(of, keys[pk], watch, zone) for pk, of in of_job.items()}
+    return {key: text for key, text in words.items() if text}
+
+
+def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, zone: ZoneInfo) -> str:
+    """`of`: the job's GPUs."""
+    if any(lane[-1].condition in WORKS for lane in of):
+        return ACTIVE_AGAIN if len(of) == 1 else ""
+    times = _times(of, watch.firing[key].until_ms)
+    # what is idle again by now is another incident's
+    if not times or any(lane[-1].is_idle for lane in of):
+        return ""
+
+    def clock(at_ms: int) -> str:
+        return wording.moment(from_ms(at_ms), zone, now=from_ms(watch.end_ms))
+
+    again = f"a new incident opens after {lasted(watch.settings.minutes)} of that"
+    quiet = f"and was quiet again from {clock(times[-1].end_ms)}"
+    return one_line(f"{_worked(times, clock)}, {quiet}; {again}", LONGEST_REASON)
+
+
+def _times(of: Sequence[Sequence[Part]], since_ms: int) -> list[Span]:
+    """When any of the GPUs worked."""
+    worked = [
+        (part.start_ms, part.end_ms)
+        for lane in of
+        for part in lane
+        if part.condition in WORKS and part.start_ms >= since_ms
+    ]
+    times: list[Span] = []
+    for start_ms, end_ms in sorted(worked):
+        begin_ms = max(start_ms, times[-1].end_ms) if times else start_ms
+        if begin_ms < end_ms:
+            extend(times, Span(begin_ms, end_ms, Level.CLEAR))
+    return times
+
+
+def _worked(times: Sequence[Span], clock: Clock) -> str:
+    if len(times) > MAX_TIMES:
+        whole = _long(sum(each.duration_ms for each in times))
+        return f"it worked {len(times)} times from {clock(times[0].start_ms)} on, {whole} in all"
+    every = (f"at {clock(each.start_ms)} for {_long(each.duration_ms)}" for each in times)
+    return f"it worked {' and '.join(every)}"
+
+
+def _long(length_ms: int) -> str:
+    """Of less than a minute the seconds."""
+    if length_ms < MINUTE_MS:
+        return f"{max(length_ms // 1000, 1)} s"
+    return wording.duration(length_ms)
