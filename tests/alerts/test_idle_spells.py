@@ -159,7 +159,7 @@ def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_sinc
     assert breach.since_ms == ms(0)
     assert breach.lines[0] == (
         "Idle",
-        "1 h 20 m of 1 h 25 m; worked briefly at 09:40 UTC",
+        "1 h 20 m of 1 h 25 m; worked or was not seen at 09:40 UTC",
     )
     # 80 minutes at $4 an hour; while it idles an hour costs all of that
     assert f"{breach.cost_usd:.2f}" == "5.33"

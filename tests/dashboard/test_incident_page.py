@@ -332,7 +332,7 @@ class TestPage:
         assert lasted == [HOUR_MS + 60_000, HOUR_MS]
 
     def test_beside_how_long_it_goes_on_it_says_when_it_worked_between(self, admin):
-        spells = "1 h 00 m of 1 h 05 m; worked briefly at 11:25 UTC"
+        spells = "1 h 00 m of 1 h 05 m; worked or was not seen at 11:25 UTC"
 
         shown = text(admin, f"/incidents/{incident(facts={'lines': (('Idle', spells),)}).pk}")
 

@@ -360,10 +360,10 @@ def breach(facts: Facts) -> Breach:
 
 
 def _spells(facts: Facts) -> tuple[Line, ...]:
-    """How much of the time it was idle, where it was so in several spells, and when it worked."""
+    """How much of the time it was idle, where it was so in several spells, and when not."""
     if all(gpu.spells == 1 for gpu in facts.gpus):
         return ()
-    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; {_worked(facts)}"),)
+    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; {_in_between(facts)}"),)
 
 
 def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
@@ -373,18 +373,18 @@ def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
     return wording.part_of(idle_ms, whole_ms, gpus=len(gpus))
 
 
-def _worked(facts: Facts) -> str:
-    """When it worked between its spells: of one GPU that did so once from when on, else until when
-    it did last.
+def _in_between(facts: Facts) -> str:
+    """When it was not idle between its spells: of one GPU of which that was once from when on, else
+    until when it was so last.
     """
     last = max(facts.gpus, key=lambda gpu: gpu.spell_since_ms)
     until = _clock(last.spell_since_ms, facts)
     if len(facts.gpus) > 1:
-        return f"worked briefly in between, until {until} last"
+        return f"worked or was not seen in between, until {until} last"
     if last.spells > 2:
-        return f"worked briefly {last.spells - 1} times, until {until} last"
+        return f"worked or was not seen {last.spells - 1} times, until {until} last"
     worked_ms = last.until_ms - last.since_ms - last.idle_ms
-    return f"worked briefly at {_clock(last.spell_since_ms - worked_ms, facts)}"
+    return f"worked or was not seen at {_clock(last.spell_since_ms - worked_ms, facts)}"
 
 
 def _clock(at_ms: int, facts: Facts) -> str:
