@@ -22,10 +22,8 @@ class AgreedTime:
 
     @property
     def headline(self) -> str:
-        """ "Agreed as not waste: GPUs unused 77 % of its time, not counted as waste"."""
-        counted = "as waste" if self.is_potential else "in savings or alerts"
-        of_time = f"{self.share}," if self.share else "its time is"
-        return f"Agreed as not waste: {of_time} not counted {counted}"
+        """ "Agreed as not waste: GPUs unused 77 % of its time"."""
+        return f"Agreed as not waste: {self.share}" if self.share else "Agreed as not waste"
 
 
 def agreed_time(

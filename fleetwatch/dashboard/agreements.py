@@ -2,12 +2,13 @@
 and what ends the job comes behind it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.urls import reverse
 
+from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.exempt_jobs import exempt
@@ -16,7 +17,9 @@ from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.alerts.selectors import timeline
 from fleetwatch.alerts.silences import endable, in_words
-from fleetwatch.diagnosis.findings.inbox import Explained
+from fleetwatch.diagnosis.findings.alternatives import Key
+from fleetwatch.diagnosis.findings.deciding import decidable
+from fleetwatch.diagnosis.findings.inbox import AGREED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.diagnosis.selectors import history
@@ -27,7 +30,7 @@ APPROVED = f"{NOT_WASTE}, an operator approved of it"
 # as the page says it, by how a finding stands
 DECIDED = {
     "accepted": "Accepted, until it is marked fixed: somebody will change it",
-    "dismissed": f"{NOT_WASTE}, until somebody reopens it",
+    "dismissed": f"{NOT_WASTE}, until somebody ends that",
     "snoozed": "Snoozed",
 }
 
@@ -46,8 +49,7 @@ class Agreement:
     until: datetime | None
     address: str
     is_of_finding: bool = False
-    exemption_id: int | None = None
-    may_end: bool = False  # the reader may end the exemption
+    end_address: str = ""  # what the reader may post to to end it
     of: str = ""  # what the exemption is for, in words, for who may see that
 
     @property
@@ -77,11 +79,44 @@ def agreements(
     job: Job, lines: Iterable[Line], remarks: Sequence[Said], *, reader: User, now: datetime
 ) -> list[Agreement]:
     """What holds now of the job's incidents and of these findings, of which these are the
-    `remarks`, the newest first; of exemptions whether the reader may end them.
+    `remarks`, the newest first; of what was said until a day whether the reader may end it: what
+    was decided about a finding ends where that is decided.
     """
     shown = list(lines)
     decided = (_of_finding(line.finding, line.status, remarks) for line in shown)
-    return [*_of_incidents(job, now), *_of_exemptions(shown, reader, now), *filter(None, decided)]
+    of_incidents = _of_incidents(job, reader, now)
+    return [*of_incidents, *_of_exemptions(shown, reader, now), *filter(None, decided)]
+
+
+def by_finding(lines: Iterable[Line], *, reader: User, now: datetime) -> dict[int, Agreement]:
+    """Of those of these findings that are agreed as not waste, by their ids, what was agreed; of
+    jobs that the reader knows by no name nothing.
+    """
+    agreed = [line for line in lines if line.status in AGREED and not line.job.has_pseudonym]
+    silences = _silences_of(_exempt_keys(agreed), now)
+    show_people({each.pk: each for each in silences.values()}.values(), "by", "approved_by")
+    of_silences = _ended_by(reader, silences.values(), now)
+    closed = [line.finding for line in agreed if line.finding.pk not in silences]
+    remarks = history(*closed) if closed else []
+    decided = {each.pk: _of_finding(each, each.status, remarks) for each in closed}
+    return {
+        **{pk: of_silences[silence.pk] for pk, silence in silences.items()},
+        **{pk: agreement for pk, agreement in decided.items() if agreement is not None},
+    }
+
+
+def _ended_by(
+    reader: User, silences: Iterable[Silence], now: datetime
+) -> dict[int, Agreement]:
+    """Each of these as what was agreed, by its id."""
+    rows = list({each.pk: each for each in silences}.values())
+    may_end = endable(reader, rows, now=now) if rows else set()
+    return {
+        each.pk: _of_exemption(each, may_end=each.pk in may_end)
+        if each.kind == Silence.Kind.EXEMPTION
+        else _of_silence(each, "", may_end=each.pk in may_end)
+        for each in rows
+    }
 
 
 def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
@@ -96,49 +131,89 @@ def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
     return "If it is to change" if is_over else "If it is no longer wanted"
 
 
-def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
+def _of_incidents(job: Job, reader: User, now: datetime) -> list[Agreement]:
     """Those that somebody said are no waste."""
+    accepted = acceptances(job.key, now)
+    may_end = endable(reader, [each.silence for each in accepted], now=now)
     return [
-        _of_silence(each.silence, reverse("incident", args=[each.incident.pk]))
-        for each in acceptances(job.key, now)
+        _of_silence(
+            each.silence,
+            reverse("incident", args=[each.incident.pk]),
+            may_end=each.silence.pk in may_end,
+        )
+        for each in accepted
     ]
 
 
 def _of_exemptions(lines: Iterable[Line], reader: User, now: datetime) -> list[Agreement]:
     """Of findings that an exemption covers, each exemption once."""
-    keys = [
-        (line.finding.its_job.pk, line.finding.cause) for line in lines if line.status == EXEMPT
-    ]
-    mutes = exempt(keys, now).values() if keys else ()
-    exemptions = (mute for mute in mutes if mute.kind == Silence.Kind.EXEMPTION)
-    ids = [mute.silence_id for mute in exemptions if mute.silence_id is not None]
+    return _approved(_exempt_keys(lines), reader, now)
+
+
+def _approved(keys: Mapping[int, Key], reader: User, now: datetime) -> list[Agreement]:
+    """Each exemption once that these findings' jobs and causes have."""
+    every = _silences_of(keys, now).values()
+    exemptions = [each for each in every if each.kind == Silence.Kind.EXEMPTION]
+    return [each for _, each in sorted(_ended_by(reader, exemptions, now).items())]
+
+
+def _exempt_keys(lines: Iterable[Line]) -> dict[int, Key]:
+    """By the finding's id the jobs and causes of those of these that are exempt."""
+    exempt_lines = (line for line in lines if line.status == EXEMPT)
+    return {line.finding.pk: (line.job.pk, line.finding.cause) for line in exempt_lines}
+
+
+def _silences_of(keys: Mapping[int, Key], now: datetime) -> dict[int, Silence]:
+    """By the finding's id that by which it is exempt now, if it is."""
+    mutes = exempt(list(keys.values()), now) if keys else {}
+    ids = {pk: mutes[key].silence_id for pk, key in keys.items() if key in mutes}
     if not ids:
-        return []
-    silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
-    may_end = endable(reader, list(silences), now=now)
-    return [_of_exemption(silence, may_end=silence.pk in may_end) for silence in silences]
+        return {}
+    rows = Silence.objects.select_related("by", "approved_by").in_bulk(list(ids.values()))
+    return {pk: rows[silence_id] for pk, silence_id in ids.items() if silence_id in rows}
 
 
 def _of_exemption(silence: Silence, *, may_end: bool) -> Agreement:
     """What else it is for is told to who sees everything, or may end it."""
     sees_it = may_end or sight() is None
+    address = f"{reverse('silences')}#silence-{silence.pk}"
     return replace(
-        _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", APPROVED),
-        exemption_id=silence.pk,
-        may_end=may_end,
+        _of_silence(silence, address, what=APPROVED, may_end=may_end),
         of=in_words(silence) if sees_it else "",
     )
 
 
-def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
+def of_incident(incident: Incident, reader: User, now: datetime) -> list[Agreement]:
     """What was said on its own page, or on that of another one of its rule and subject: that it is
-    no waste; and what was decided on the finding of the same job and cause.
+    no waste; what an operator approved of the finding of the same job and cause, and what was
+    decided on it. Each with where the reader ends it, as far as that is the reader's.
     """
     silence = acceptance_of(incident, now)
-    findings = list(findings_of(incident).exclude(status=Finding.Status.OPEN))
+    every = list(findings_of(incident))
+    findings = [each for each in every if each.status != Finding.Status.OPEN]
+    keys = {each.pk: (each.job_id, each.cause) for each in every if each not in findings}
     remarks = history(*findings) if findings else []
     decided = (_of_finding(each, status(each, now), remarks) for each in findings)
-    return [*([_of_silence(silence, "")] if silence else []), *filter(None, decided)]
+    own = [each for each in findings if each.status == Finding.Status.DISMISSED]
+    may_end = {
+        reverse("finding", args=[pk]): reverse("finding_decide", args=[pk, "reopen"])
+        for pk in (decidable(reader, own, now=now) if own else ())
+    }
+    return [
+        *(_of_acceptance(silence, reader, now) if silence else ()),
+        *_approved(keys, reader, now),
+        *(
+            replace(each, end_address=may_end.get(each.address, ""))
+            for each in filter(None, decided)
+        ),
+    ]
+
+
+def _of_acceptance(silence: Silence, reader: User, now: datetime) -> list[Agreement]:
+    """What is over can't be ended."""
+    holds = silence.ends_at > now
+    may_end = holds and bool(endable(reader, [silence], now=now))
+    return [_of_silence(silence, "", may_end=may_end)]
 
 
 def past_events(incident: Incident, agreed: Iterable[Agreement]) -> list[IncidentEvent]:
@@ -156,7 +231,9 @@ def _event(agreed: Agreement, at: datetime) -> IncidentEvent:
     return IncidentEvent(kind="finding", at=at, text=f"{agreed.title}, on its finding{by}{why}")
 
 
-def _of_silence(silence: Silence, address: str, what: str = NOT_WASTE) -> Agreement:
+def _of_silence(
+    silence: Silence, address: str, *, what: str = NOT_WASTE, may_end: bool = False
+) -> Agreement:
     """By who approved of it, else by who wrote it down."""
     return Agreement(
         what=what,
@@ -165,6 +242,7 @@ def _of_silence(silence: Silence, address: str, what: str = NOT_WASTE) -> Agreem
         at=silence.created_at,
         until=silence.ends_at,
         address=address,
+        end_address=reverse("silence_end", args=[silence.pk]) if may_end else "",
     )
 
 

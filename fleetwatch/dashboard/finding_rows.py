@@ -8,6 +8,7 @@ from typing import cast
 from django.contrib.auth.models import AnonymousUser
 
 from fleetwatch.accounts.models import User
+from fleetwatch.dashboard.agreements import Agreement, by_finding
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.findings import deciding, fixes, noted_facts
@@ -32,6 +33,7 @@ class Row:
     step: Step
     alternatives: list[Alternative]
     fixed: Realised | None
+    agreement: Agreement | None  # of what is agreed as not waste
     is_of_latest: bool = False  # the step is of the latest run: others' say something else
 
 
@@ -47,16 +49,19 @@ def context(
     findings = [line.finding for line in lines]
     of_fixed = [line.finding for line in lines if line.status == Finding.Status.FIXED]
     fixed = fixes.of_findings(of_fixed) if of_fixed else {}
+    agreed = by_finding(lines, reader=cast("User", reader), now=now)
     return {
         "lines": [
-            _row(line, advice, fixed.get(line.finding.pk))
+            _row(line, advice, fixed.get(line.finding.pk), agreed.get(line.finding.pk))
             for line, advice in zip(lines, noted_facts.advice_of(advised or lines), strict=True)
         ],
         "decidable": deciding.decidable(cast("User", reader), findings, now=now),
     }
 
 
-def _row(line: Line, advice: Advice, fixed: Realised | None) -> Row:
+def _row(
+    line: Line, advice: Advice, fixed: Realised | None, agreement: Agreement | None
+) -> Row:
     return Row(
         line,
         advice.cause,
@@ -65,4 +70,5 @@ def _row(line: Line, advice: Advice, fixed: Realised | None) -> Row:
         advice.first,
         in_words(line.alternatives, line.job.kind),
         fixed,
+        agreement,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 
 import numpy as np
 from django.contrib.auth.models import AnonymousUser
@@ -19,11 +20,12 @@ from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import noted_facts, patterns
 from fleetwatch.diagnosis.findings.inbox import AGREED, RECOVERABLE, Inbox, seen_ids
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
-from fleetwatch.diagnosis.findings.ranked_findings import Findings
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
 from fleetwatch.diagnosis.models import Finding
 
 PAGE_SIZE = 10  # each is read with what to do: some screens of them
 PATTERN = "pattern"
+BURNING = "burning"  # what wastes now by the dollars of the last hour
 GROUPINGS = (PATTERN, "finding")
 # by how findings stand what may be done to several of them at once
 OFFERED = {
@@ -32,7 +34,7 @@ OFFERED = {
     "accepted": ("snooze", "fixed", "tell", "assign", "reopen"),
     "snoozed": ("accept", "fixed", "tell", "assign", "reopen"),
     "fixed": ("reopen",),
-    "dismissed": ("fixed", "reopen"),
+    "dismissed": ("reopen",),
 }
 WHEN = {
     "": ("All", "in any state"),
@@ -53,8 +55,12 @@ class PatternRow:
     row: Row
     pattern: Pattern
     spark: list[float]
-    is_wasting: bool  # in the last hour; what goes on and is not is potential
+    burning_usd: Decimal | None  # wasted in the last hour; what goes on and has none is potential
     is_elsewhere: bool = False  # it is open too: its month stands there
+
+    @property
+    def is_wasting(self) -> bool:
+        return self.burning_usd is not None
 
     @property
     def per_month(self) -> Saving | None:
@@ -70,11 +76,15 @@ def lines(
     every = patterns.patterns(shown.of_jobs, period.so_far, now=period.now)
     when = chosen(request, "when", WHEN)
     of_kind_asked = every.of(when) if when else every
+    sort = chosen(request, "sort", (BURNING,)) if when == patterns.NOW else ""
+    if sort:
+        of_kind_asked = patterns.burning_first(of_kind_asked)
     wanted, pager = pages.page_of(of_kind_asked, after=request.GET.get("after", ""), size=PAGE_SIZE)
     return {
         **rows_of(of_kind_asked, wanted, request.user, period.now, elsewhere),
         "pager": pager,
         "when": when,
+        "sort": sort,
         "whens": [
             (key, label, title, sum(every.counts().values()) if not key else every.counts()[key])
             for key, (label, title) in WHEN.items()
@@ -105,13 +115,15 @@ def rows_of(
     context = _advised(several, reader, now)
     drawn = patterns.sparks(every, wanted) if several else []
     goes_on = any(each.when == patterns.NOW for each in several)
-    wasting = patterns.wasting_now(every, wanted) if goes_on else [False] * len(several)
-    rows = zip(context["lines"], several, drawn, wasting, strict=True)
+    burning = patterns.burning(every, wanted) if goes_on else [None] * len(several)
+    rows = zip(context["lines"], several, drawn, burning, strict=True)
     return {
         "patterns": [
             PatternRow(*each, is_elsewhere=each[1].line.finding.pk in elsewhere) for each in rows
         ],
-        "decidable": context["decidable"],
+        # what is exempt ends where that was said
+        "decidable": context["decidable"]
+        - {each.line.finding.pk for each in several if each.status == EXEMPT},
     }
 
 

@@ -260,6 +260,11 @@ def finding_stands(status: str) -> str:
     return "agreed as not waste" if status in AGREED else status
 
 
+def is_agreed(status: str) -> bool:
+    """Whether people said of a finding that stands so that it is no waste."""
+    return status in AGREED
+
+
 def decided_parts(parts: Iterable[tuple[str, int]], runs: int) -> list[tuple[str, int]]:
     """Of a pattern's findings that stand unlike, how many stand how, each word once; none where one
     word is for all of its runs.

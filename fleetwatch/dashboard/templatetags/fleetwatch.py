@@ -95,6 +95,7 @@ for text_of in (
     words.incident_state,
     muted_in_words,
     words.finding_stands,
+    words.is_agreed,
     words.waste_in_words,
     words.place_name,
     words.process_trouble,

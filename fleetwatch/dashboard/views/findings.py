@@ -71,7 +71,7 @@ from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS, NOW
-from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement import demand
@@ -98,7 +98,7 @@ DEMAND_H = 24
 # by the cause of a node's finding the condition whose incidents tell the same
 RULES = dict.fromkeys(FAILURES, CANNOT_WORK) | {SLOWED: IS_SLOWED}
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
-PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "view", "after", *PERIOD)
+PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "sort", "view", "after", *PERIOD)
 COMPACT = "compact"  # a line for each, without what to do
 _DONE = {
     "accept": "Accepted: somebody will change it.",
@@ -203,7 +203,9 @@ def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     after = request.GET.get("after", "")
     wanted, pager = pages.page_of(shown.of_jobs, after=after, size=PAGE_SIZE)
     lines = selectors.with_jobs(shown.of_jobs[wanted], before=period.interval.end)
-    return {**finding_rows.context(lines, request.user, period.now), "pager": pager}
+    context = finding_rows.context(lines, request.user, period.now)
+    exempt = {line.finding.pk for line in lines if line.status == EXEMPT}
+    return {**context, "decidable": context["decidable"] - exempt, "pager": pager}
 
 
 def _savings(every: Inbox, filters: Mapping[str, str], period: Period) -> Context:
@@ -251,8 +253,12 @@ def _fixed(period: Period, filters: Mapping[str, str]) -> Context:
     """What fixes of the quarter brought, narrowed as the page is as far as they know of it."""
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     effects = fixes.top_fixes(quarter, filters)
+    regressed = [each for each in effects if each.fix.outcome == Outcome.REGRESSED]
+    came_back = fixes.realised(regressed)
     return {
         "realised": fixes.realised(effects),
+        "came_back": came_back if came_back.high_ms else None,
+        "came_back_count": len(regressed),
         "is_realised": fixes.are_measured(effects),
         "quarter": words.quarter(quarter.start),
         "not_of_fixes": [name for name in filters if name not in fixes.NARROWS],

@@ -197,12 +197,13 @@ def next_workday(now: datetime, zone: ZoneInfo) -> datetime:
 def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = cast("User", request.user)
-    agreed = agreements.of_incident(incident, period.now)
+    agreed = agreements.of_incident(incident, user, period.now)
     context: Context = {
         "incident": incident,
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "agreements": agreed,
+        "is_agreed": incident.is_accepted or any(each.is_no_waste for each in agreed),
         "events": agreements.past_events(incident, agreed)[-MAX_EVENTS:][::-1],
         "decided": _decided(incident, period.now),
         **_past(incident, period.now),

@@ -322,14 +322,15 @@ def _offered(statuses: Iterable[str]) -> set[str]:
     """What can be decided about findings that stand so, as their buttons say."""
     offered: set[str] = set()
     for status in statuses:
-        if status in RECOVERABLE:
-            offered.add("accept")
-        if status != Finding.Status.FIXED:
-            offered.add("fixed")
-        if status in (Finding.Status.FIXED, Finding.Status.DISMISSED):
+        if status in AGREED:
+            offered.add("end")
+        elif status == Finding.Status.FIXED:
             offered.add("reopen")
-        elif status != Finding.Status.SNOOZED:
-            offered.add("snooze")
+        else:
+            offered.add("fixed")
+            offered.add("accept" if status in RECOVERABLE else "snooze")
+            if status == Finding.Status.OPEN:
+                offered.add("snooze")
     return offered
 
 

@@ -30,7 +30,7 @@ from fleetwatch.alerts.silences import (
     endable,
     seen_by,
 )
-from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form
 from fleetwatch.dashboard.forms.matcher_fields import (
     NAMES,
     day_choices,
@@ -110,7 +110,7 @@ def end(request: HttpRequest, pk: int) -> HttpResponse:
     silence = existing(next(iter(seen), None))
     end_silence(silence.pk, by=asked.user, now=asked.now)
     messages.success(request, "Ended: people are notified again of what it held back.")
-    return redirect("silences")
+    return redirect(local_path(request, asked.text("back")) or "silences")
 
 
 def _terms(asked: Asked) -> SilenceTerms:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from fleetwatch.lib.sql import read_statement
 
 FRESH_MS = 30 * 60_000  # seen so lately, in a job that has not ended: it goes on
 LATELY = timedelta(hours=1)
+MICRO = 1_000_000  # micro-dollars of a dollar
 SLIGHT = 0.01  # of an hour: so little wasted is a cent or two, by jitter between two steps
 HOURLY = timedelta(days=2)  # periods up to so long are drawn by the hour
 
@@ -258,10 +260,18 @@ def _when(findings: Findings, at: Ints, is_running: Bools, now: datetime) -> Int
 
 
 def _in_order(
-    findings: Findings, at: Ints, when: Ints, interval: Interval, now: datetime
+    findings: Findings,
+    at: Ints,
+    when: Ints,
+    interval: Interval,
+    now: datetime,
+    worth: Ints | None = None,
 ) -> Patterns:
-    """The patterns by what they could save, each with the findings that `at` gives it."""
-    worth = sums(at, findings.worth, len(when))
+    """The patterns by what they could save, or by that `worth`, each with the findings that `at`
+    gives it.
+    """
+    if worth is None:
+        worth = sums(at, findings.worth, len(when))
     first_pk = np.full(len(when), np.iinfo(np.int64).max)
     np.minimum.at(first_pk, at, findings.pk)
     order = np.lexsort((first_pk, -worth))
@@ -288,11 +298,24 @@ def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
     return shares
 
 
-def wasting_now(shown: Patterns, wanted: slice) -> list[bool]:
-    """Of each of these patterns whether it goes on and wasted more than SLIGHT of the time that it
-    affected in the last hour, what is potential left out.
+def burning(shown: Patterns, wanted: slice) -> list[Decimal | None]:
+    """Of each of these patterns that goes on and wasted more than SLIGHT of the time that it
+    affected in the last hour its dollars of that hour, what is potential left out; None of others.
     """
-    places = range(len(shown))[wanted]
+    lately = _last_hour(shown, range(len(shown))[wanted])
+    return [caused.totals.wasted_usd if _wastes(caused) else None for caused in lately]
+
+
+def burning_first(shown: Patterns) -> Patterns:
+    """The same, those first that wasted most dollars in the last hour."""
+    lately = burning(shown, slice(None))
+    usd = [-1 if each is None else int(each * MICRO) for each in lately]
+    places = np.array(usd, dtype=np.int64)
+    return _in_order(shown.findings, shown.at, shown.when, shown.interval, shown.now, places)
+
+
+def _last_hour(shown: Patterns, places: Sequence[int]) -> list[Caused]:
+    """Of each of these patterns what it took in the last hour: nothing where it does not go on."""
     of_now = [place for place in places if WHEN[int(shown.when[place])] == NOW]
     place_of = _places(shown, of_now)
     spans = engine.read(
@@ -305,7 +328,7 @@ def wasting_now(shown: Patterns, wanted: slice) -> list[bool]:
         place: [each for each in caused if place_of.get((each.job_id or 0, each.cause)) == place]
         for place in of_now
     }
-    return [_wastes(total(lately.get(place, ()))) for place in places]
+    return [total(lately.get(place, ())) for place in places]
 
 
 def _wastes(caused: Caused) -> bool:
