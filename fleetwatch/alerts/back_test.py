@@ -24,6 +24,7 @@ from fleetwatch.lib.refusal import RefusedFieldError
 
 # coverage that lets through what was hardly seen: what it adds is missing telemetry's
 ANY_COVERAGE = 0.001
+FEW = 3  # subjects of which a threshold is suggested that they reach
 STEPS = 3  # measured, judged, weighed
 # what has no owner, as people call one of it
 THINGS = {each: each for each in ("team", "budget", "node", "cluster", "channel")} | {"gpu": "GPU"}
@@ -97,18 +98,30 @@ def _breaches(watched: Condition, watch: Watch, rows: Sequence[Weighed]) -> list
     return watched.describe([row.episode for row in rows], watch)
 
 
+def _cents_below(value: float) -> float:
+    return math.floor(value * 100) / 100
+
+
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest value that lasted as long as a rule asks: whose it was, and since when."""
+    """The highest value that lasted as long as a rule asks: whose it was, and since when; `few`: of
+    the highest of FEW the lowest, None where only one is known.
+    """
 
     value: float
     name: str
     since_ms: int
+    few: float | None = None
 
     @property
     def threshold(self) -> float:
         """That a rule which is set so is breached by it: to cents, rounded down."""
-        return math.floor(self.value * 100) / 100
+        return _cents_below(self.value)
+
+    @property
+    def threshold_of_few(self) -> float | None:
+        """That a rule which is set so is breached by a few, lower than by it alone."""
+        return None if self.few is None else _cents_below(self.few)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +327,16 @@ def _peak(trials: Trials, scope: Sequence[Matcher]) -> Peak | None:
     watched = trials.watched
     watch = trials.watch
     rows = watched.highest(watch) if watched.highest and not trials.weighed else []
-    several = rows if scope else rows[:1]
+    several = rows if scope else rows[:FEW]
     breaches = watched.describe([row.episode for row in several], watch) if several else []
-    return next(
-        (
-            Peak(row.value, breach.where, row.episode.since_ms)
-            for row, breach in zip(several, breaches, strict=True)
-            if breach is not None and matched(scope, breach.labels)
-        ),
-        None,
-    )
+    within = [
+        Peak(row.value, breach.where, row.episode.since_ms)
+        for row, breach in zip(several, breaches, strict=True)
+        if breach is not None and matched(scope, breach.labels)
+    ][:FEW]
+    if not within:
+        return None
+    return replace(within[0], few=within[-1].value if len(within) > 1 else None)
 
 
 def described(

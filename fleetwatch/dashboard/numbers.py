@@ -34,9 +34,11 @@ roughly = rounding.roughly
 
 
 def roughly_hours(low_ms: int, high_ms: int) -> str:
-    """The same in GPU-hours, without the unit's name: "12–28"."""
+    """The same in GPU-hours, without the unit's name: "12–28", "up to 156"."""
     if low_ms == high_ms:
         return gpu_hours(high_ms)
+    if high_ms >= rounding.WIDE * low_ms:
+        return f"up to {_rough_hours(high_ms)}"
     return span(_rough_hours(low_ms), _rough_hours(high_ms))
 
 

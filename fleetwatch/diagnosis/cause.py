@@ -179,6 +179,7 @@ class Cause:
     effort: str
     range_words: str
     saved_words: str = ""  # which of its time could be saved, where that is not all of it
+    bounds_words: str = ""  # why a sign's bound is not the same of every job
     alike: str = ""
     tell: tuple[Step, ...] = ()
     who: str = OWNER

@@ -27,8 +27,8 @@ def culling(facts: Facts) -> Step | None:
         else f"End sessions that are idle for {timeout_s // 60} minutes, or give them a time limit"
     )
     return Step(
-        f"{what}: of this job's {idle_s / HOUR_S:.1f} idle GPU-hours that would have saved up to"
-        f" {saved_s / HOUR_S:.1f} GPU-hours.",
+        f"{what}: of the {idle_s / HOUR_S:.1f} GPU-hours in which this job was idle without a break"
+        f" that would have saved up to {saved_s / HOUR_S:.1f} GPU-hours.",
         _setting(timeout_s) if is_jupyter else "",
         saved_gpu_ms=int(saved_s * 1000),
         idle_gpu_ms=int(idle_s * 1000),

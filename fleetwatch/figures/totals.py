@@ -20,6 +20,7 @@ HEADLINE_STATES = frozenset(("stalled", "idle", "orphaned"))
 # what only a held GPU can be
 ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")
 ZERO = Decimal(0)
+NOTICEABLE = Decimal("0.01")  # of the wasted dollars: less is not worth a second figure
 LEAST_USEFUL = 0.05  # of the dollars: below it dollars per useful GPU-hour say nothing
 
 UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
@@ -102,6 +103,11 @@ class Totals:
         useful.
         """
         return self.wasted_usd + self.cost_by_state["unobserved"]
+
+    @property
+    def may_be_more(self) -> bool:
+        """Whether `wasted_usd_at_most` is noticeably more than `wasted_usd`."""
+        return self.cost_by_state["unobserved"] > self.wasted_usd * NOTICEABLE
 
     @property
     def available_ms(self) -> int:

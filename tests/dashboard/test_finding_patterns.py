@@ -96,7 +96,6 @@ def session() -> Finding:
         "/findings",
         "/findings?view=compact",
         "/findings?group_by=finding",
-        "/jobs/slurm/della/1",
         "/search?q=train",
         "/search/quick?q=train",
         "/",
@@ -117,11 +116,14 @@ def test_what_could_have_been_saved_of_what_is_over_is_told_so_in_the_palette(ad
     assert "$0.92 could have been saved All" in page
 
 
-def test_the_findings_own_page_says_what_more_than_the_step_could_save(admin, session):
-    page = tight(admin.get(f"/findings/{session.pk}").content.decode())
+@pytest.mark.parametrize("address", ["/findings/{}", "/jobs/slurm/della/1"])
+def test_the_pages_of_a_finding_and_its_job_say_what_more_than_the_step_could_save(
+    admin, session, address
+):
+    page = in_text(tight(admin.get(address.format(session.pk)).content.decode()))
 
-    assert "below alone" in page
-    assert "$1.00–2.00" in page
+    assert "$0.92" in page
+    assert re.search(r"alone; \$1\.00–2\.00 .{0,30}had it been ended when it began to idle", page)
 
 
 def test_a_cause_that_came_back_after_its_fix_is_said_so_in_one_word_and_not_in_green(

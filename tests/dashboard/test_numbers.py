@@ -69,6 +69,9 @@ def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(l
         (211_320_000, 235_080_000, "59–65"),
         (207_360_000, 878_400_000, "58–244"),
         (5_457_600_000, 9_492_480_000, "1,520–2,640"),
+        (28_080_000, 561_240_000, "7.8–156"),
+        (28_062_000, 561_240_000, "up to 156"),  # twenty times
+        (0, 86_400_000, "up to 24"),
     ],
 )
 def test_a_range_of_saved_hours_is_rounded_as_the_dollars_are(low, high, text):

@@ -9,6 +9,7 @@ import pytest
 from fleetwatch.alerts.models import Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.test_rule_pages import text, watch
 from tests.diagnosis import told
@@ -37,7 +38,8 @@ class TestNothingWouldHaveOpened:
         shown = text(admin.get(f"{watch(rule)}?days=30&threshold=9"))
 
         assert "No incident would have opened" in shown
-        assert re.search(r"Highest for 2 h: .{0,60}\$2\.00</span>/h \(nlp, from", shown)
+        nearest = "Nearest came nlp, at or above $2.00 /h in each hour of 2 h from"
+        assert nearest in in_text(shown)
         assert "threshold=2.00#back-test" in shown
         assert "days=30" in shown.partition("threshold=2.00#back-test")[0][-60:]
         assert "more days" not in shown
@@ -83,7 +85,34 @@ class TestNothingWouldHaveOpened:
         shown = in_text(text(admin.get(f"{watch(rule)}?days=30&threshold=1.5")))
 
         assert "No incident would have opened" in shown
-        assert "Highest for 2 h: $1.00 /h (nlp, from" in shown
+        assert "Nearest came nlp, at or above $1.00 /h in each hour of 2 h from" in shown
+
+    def test_suggests_a_threshold_that_a_few_would_have_reached(self, admin):
+        """nlp wasted $2 an hour, vision $1."""
+        gpu = factories.gpu(factories.node("node-002"))
+        job = factories.job("slurm/della/2", user="bob", team="vision")
+        for hours_ago in (6, 5, 4, 3):
+            half = HOUR_MS // 2
+            factories.entry(
+                gpu, hours_ago=hours_ago, held_by=job, state="idle", gpu_ms=half
+            ).save()
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = text(admin.get(f"{watch(rule)}?days=30&threshold=9"))
+
+        assert "Try $1.00 /h , which would have opened a few" in in_text(shown)
+        again = admin.get(f"{watch(rule)}?days=30&threshold=1.00")
+        assert "2 incidents, 2 teams" in in_text(text(again))
+
+    def test_its_page_opens_with_its_back_test_which_comes_a_moment_later(self, admin):
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = text(admin.get(watch(rule)))
+
+        assert 'hx-get="?days=30"' in shown
+        assert shown.count('id="back-test"') == 1
+        later = text(admin.get(f"{watch(rule)}?days=30"))
+        assert "hx-get" not in later.partition('id="back-test"')[2].partition("</section>")[0]
 
 
 def test_the_form_offers_the_owner_of_those_rules_alone_whose_list_names_one(admin):

@@ -52,8 +52,8 @@ def test_the_advice_says_what_it_would_have_saved():
 
     assert step is not None
     assert step.text == (
-        "Let idle notebooks end by themselves after 45 minutes: of this job's 2.8 idle GPU-hours"
-        " that would have saved up to 0.8 GPU-hours."
+        "Let idle notebooks end by themselves after 45 minutes: of the 2.8 GPU-hours in which this"
+        " job was idle without a break that would have saved up to 0.8 GPU-hours."
     )
     assert "c.MappingKernelManager.cull_idle_timeout = 2700\n" in step.code
 
@@ -76,8 +76,9 @@ def test_an_editors_session_gets_no_setting_of_jupyter():
 
     assert step is not None
     assert step.text == (
-        "End sessions that are idle for 45 minutes, or give them a time limit: of this job's 3.2"
-        " idle GPU-hours that would have saved up to 1.5 GPU-hours."
+        "End sessions that are idle for 45 minutes, or give them a time limit: of the 3.2"
+        " GPU-hours in which this job was idle without a break that would have saved up to 1.5"
+        " GPU-hours."
     )
     assert step.code == ""
     assert step.saved_gpu_ms == 90 * 60_000

@@ -63,6 +63,7 @@ from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import selectors as notify
 
 PERIODS = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
+USUAL_DAYS = "30"
 LOOKS_BACK = timedelta(days=30)
 MAX_TRIALS = 100  # listed of a back-test; its figures are of all
 SHOWN_TRIALS = 10  # before the others are asked for
@@ -473,7 +474,7 @@ def _shown(
         "severities": Severity.choices,
         "channels": notify.channels(),
         "periods": PERIODS.items(),
-        "days": "30",
+        "days": USUAL_DAYS,
         "action": "",
         "errors": {},
         "sent": sent,

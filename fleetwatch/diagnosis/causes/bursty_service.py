@@ -93,6 +93,10 @@ OF_SERVICES = Cause(
     ),
     effort=DAYS,
     range_words="only when replicas or GPUs are really given back",
+    bounds_words=(
+        f"Of a known service time below 10 % of {SERVICE_PAUSES:.0%} is enough: it waits for"
+        f" requests; of another job it takes {PAUSES:.0%}."
+    ),
     alike=(
         "An interactive session or a pipeline with an irregular source pauses like this too. The"
         " pauses of a known service are potential, and no waste; those of other jobs are wasted."

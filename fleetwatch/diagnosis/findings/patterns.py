@@ -54,7 +54,8 @@ class Pattern:
     it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the
     last two weeks, or a job that has not ended), or it was one job that is over. `per_month` is
     what it could save in the next 30 days, whatever the period, at the rate of `recent_runs`
-    (findings/recurrence.py), accepted ones among them; None of what does not recur.
+    (findings/recurrence.py): of what waits for a decision without the accepted ones among them;
+    None of what does not recur.
     """
 
     line: Line
@@ -192,6 +193,8 @@ class Patterns:
         own = self.findings.at(np.flatnonzero(self.at == place))
         when = WHEN[int(self.when[place])]
         job = line.job
+        statuses = +own.counts()
+        is_undecided = bool(statuses["open"] or statuses["snoozed"])
         name = job.name
         if job.has_pseudonym:
             name = job_name_shown(*Job.objects.values_list("user", "name").get(pk=job.pk))
@@ -203,12 +206,18 @@ class Patterns:
             last_ms=int(own.last_ms.max()),
             when=when,
             job_name=name,
-            per_month=ahead.saving if ahead else None,
+            per_month=_per_month(ahead, is_undecided=is_undecided),
             recent_runs=ahead.runs if ahead else 0,
             recent_accepted=ahead.accepted if ahead else 0,
             ids=tuple(self._newest_first(place)),
-            statuses=+own.counts(),
+            statuses=statuses,
         )
+
+
+def _per_month(ahead: Projection | None, *, is_undecided: bool) -> Saving | None:
+    if ahead is None:
+        return None
+    return ahead.of_others if is_undecided else ahead.saving
 
 
 def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patterns:

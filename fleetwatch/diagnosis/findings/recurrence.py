@@ -31,12 +31,14 @@ _RECURRING = read_statement("diagnosis/sql/recurring.sql")
 @dataclass(frozen=True, slots=True)
 class Projection:
     """What could be recovered in the next 30 days, if runs go on as in the last two weeks;
-    `accepted` of these runs somebody has promised to mend.
+    `accepted` of these runs somebody has promised to mend; `of_others` without them, None where
+    they are all of them.
     """
 
     runs: int
     saving: Saving
     accepted: int = 0
+    of_others: Saving | None = None
 
 
 def projection(job_id: int | None, cause: str, *, now: datetime) -> Projection | None:
@@ -63,8 +65,13 @@ def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection
 def _projection(
     own: Sequence[Caused], recorded: Interval, accepted: Collection[tuple[int | None, str]]
 ) -> Projection:
-    saving = ahead(total(own).saving, recorded)
-    return Projection(len(own), saving, sum((run.job_id, run.cause) in accepted for run in own))
+    others = [run for run in own if (run.job_id, run.cause) not in accepted]
+    return Projection(
+        len(own),
+        ahead(total(own).saving, recorded),
+        len(own) - len(others),
+        ahead(total(others).saving, recorded) if others else None,
+    )
 
 
 def _accepted(several: Iterable[Caused]) -> set[tuple[int | None, str]]:

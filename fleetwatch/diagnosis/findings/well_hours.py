@@ -45,10 +45,11 @@ class WellHour:
 
 def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     """The newest of each kind, the nearest kind first: of the job itself, of the earlier runs of
-    its name and owner, of other jobs of its name or its owner, of any job on GPUs like this one.
+    its name and owner; on GPUs like this one of other jobs of its name or its owner, then of any
+    job; then of the former on other GPUs.
 
     Asked one after the other, as far as they are wanted. Of other jobs since 30 days before
-    `last_ms`; of the last kind the job may be one that the reader does not see. A service, which
+    `last_ms`; of any job's it may be one that the reader does not see. A service, which
     waits for requests, is compared with services on GPUs like this one alone.
     """
     since = from_ms(last_ms) - LOOKS_BACK
@@ -58,10 +59,12 @@ def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     works = CauseEntry.objects.filter(cause__in=COMPUTES_WELL, start__gte=since).exclude(job=job)
     if job.kind == Job.Kind.SERVICE:
         works = works.filter(job__kind=job.kind, gpu__model=gpu.model_id)
-    yield from _newest(works.filter(job__in=_alike(job, since)), ALIKE_JOB)
+    of_alike = works.filter(job__in=_alike(job, since))
     if gpu.model_id is not None:
+        yield from _newest(of_alike.filter(gpu__model=gpu.model_id), ALIKE_JOB)
         on_model = works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id)
         yield from _newest(on_model, SAME_MODEL)
+    yield from _newest(of_alike, ALIKE_JOB)
 
 
 def _newest(well: QuerySet[CauseEntry], whose: str) -> Iterator[WellHour]:

@@ -57,6 +57,8 @@ def test_of_the_runs_those_that_somebody_accepted_are_counted_apart():
 
     assert projected_run is not None
     assert (projected_run.runs, projected_run.accepted) == (3, 1)
+    of_two, of_three = projected_run.of_others.high_usd, projected_run.saving.high_usd
+    assert round(of_two * 3, 6) == round(of_three * 2, 6)
 
 
 @pytest.mark.django_db
