@@ -3,7 +3,7 @@ never 0.
 """
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import wraps
 from typing import Any
 
@@ -14,6 +14,11 @@ from fleetwatch.lib.rounding import IN_DOLLARS_FROM, decimal_of, few_digits, rou
 
 UNKNOWN = "–"
 DOLLAR = Decimal(1)
+PERCENT = 100
+TENTHS = 10
+STEP = 5  # percent of a budget
+HALF_STEP = Decimal("2.5")
+NEAR_STEP = Decimal("0.5")
 LEAST_CENT = Decimal("0.004")  # printed as less than a cent
 
 
@@ -31,6 +36,18 @@ usd = _or_dash(rounding.usd)
 about = _or_dash(rounding.about)
 percent = _or_dash(rounding.percent)
 roughly = rounding.roughly
+
+
+@_or_dash
+def budget_share(ratio: Decimal | float) -> str:
+    """A share of a budget: near a step that rules watch (multiples of 5 %) to a tenth, rounded
+    down, so that what is below a step is not shown as it: "79.6 %", "100.2 %".
+    """
+    share = decimal_of(ratio) * PERCENT
+    if share < STEP or abs((share + HALF_STEP) % STEP - HALF_STEP) > NEAR_STEP:
+        return rounding.percent(ratio)
+    tenths = (share * TENTHS).to_integral_value(ROUND_FLOOR) / TENTHS
+    return f"{tenths:.1f} %".replace(".0 %", " %")
 
 
 def roughly_hours(low_ms: int, high_ms: int) -> str:

@@ -62,6 +62,28 @@ def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(l
 
 
 @pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "–"),
+        ("0.7949", "79 %"),
+        ("0.8051", "81 %"),
+        ("0.795", "79.5 %"),
+        ("0.7951", "79.5 %"),
+        ("0.79999", "79.9 %"),
+        ("0.8", "80 %"),
+        ("0.8049", "80.4 %"),
+        ("0.805", "80.5 %"),
+        ("0.92", "92 %"),
+        ("0.9999", "99.9 %"),
+        ("1.002", "100.2 %"),
+        ("0.012", "1.2 %"),
+    ],
+)
+def test_a_share_of_a_budget_below_a_rules_step_is_not_shown_as_that(share, text):
+    assert numbers.budget_share(None if share is None else Decimal(share)) == text
+
+
+@pytest.mark.parametrize(
     ("low", "high", "text"),
     [
         (23_400_000, 23_400_000, "6.50"),
