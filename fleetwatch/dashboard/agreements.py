@@ -2,7 +2,7 @@
 and what ends the job comes behind it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -105,9 +105,7 @@ def by_finding(lines: Iterable[Line], *, reader: User, now: datetime) -> dict[in
     }
 
 
-def _ended_by(
-    reader: User, silences: Iterable[Silence], now: datetime
-) -> dict[int, Agreement]:
+def _ended_by(reader: User, silences: Iterable[Silence], now: datetime) -> dict[int, Agreement]:
     """Each of these as what was agreed, by its id."""
     rows = list({each.pk: each for each in silences}.values())
     may_end = endable(reader, rows, now=now) if rows else set()
@@ -191,22 +189,28 @@ def of_incident(incident: Incident, reader: User, now: datetime) -> list[Agreeme
     silence = acceptance_of(incident, now)
     every = list(findings_of(incident))
     findings = [each for each in every if each.status != Finding.Status.OPEN]
-    keys = {each.pk: (each.job_id, each.cause) for each in every if each not in findings}
-    remarks = history(*findings) if findings else []
-    decided = (_of_finding(each, status(each, now), remarks) for each in findings)
-    own = [each for each in findings if each.status == Finding.Status.DISMISSED]
-    may_end = {
-        reverse("finding", args=[pk]): reverse("finding_decide", args=[pk, "reopen"])
-        for pk in (decidable(reader, own, now=now) if own else ())
+    keys = {
+        each.pk: (each.job_id, each.cause)
+        for each in every
+        if each not in findings and each.job_id is not None
     }
     return [
         *(_of_acceptance(silence, reader, now) if silence else ()),
         *_approved(keys, reader, now),
-        *(
-            replace(each, end_address=may_end.get(each.address, ""))
-            for each in filter(None, decided)
-        ),
+        *(_decided(findings, reader, now) if findings else ()),
     ]
+
+
+def _decided(findings: Collection[Finding], reader: User, now: datetime) -> Iterator[Agreement]:
+    """What was decided on each of these, with where the reader ends it."""
+    remarks = history(*findings)
+    closed = [each for each in findings if each.status == Finding.Status.DISMISSED]
+    may_end = decidable(reader, closed, now=now) if closed else ()
+    for finding in findings:
+        agreement = _of_finding(finding, status(finding, now), remarks)
+        if agreement is not None:
+            end = reverse("finding_decide", args=[finding.pk, "reopen"])
+            yield replace(agreement, end_address=end if finding.pk in may_end else "")
 
 
 def _of_acceptance(silence: Silence, reader: User, now: datetime) -> list[Agreement]:

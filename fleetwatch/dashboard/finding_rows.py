@@ -59,9 +59,7 @@ def context(
     }
 
 
-def _row(
-    line: Line, advice: Advice, fixed: Realised | None, agreement: Agreement | None
-) -> Row:
+def _row(line: Line, advice: Advice, fixed: Realised | None, agreement: Agreement | None) -> Row:
     return Row(
         line,
         advice.cause,

@@ -75,10 +75,8 @@ def lines(
     """A page of patterns, and how many there are of each kind; `elsewhere` as in rows_of()."""
     every = patterns.patterns(shown.of_jobs, period.so_far, now=period.now)
     when = chosen(request, "when", WHEN)
-    of_kind_asked = every.of(when) if when else every
     sort = chosen(request, "sort", (BURNING,)) if when == patterns.NOW else ""
-    if sort:
-        of_kind_asked = patterns.burning_first(of_kind_asked)
+    of_kind_asked = _of_kind(every, when, sort)
     wanted, pager = pages.page_of(of_kind_asked, after=request.GET.get("after", ""), size=PAGE_SIZE)
     return {
         **rows_of(of_kind_asked, wanted, request.user, period.now, elsewhere),
@@ -90,6 +88,11 @@ def lines(
             for key, (label, title) in WHEN.items()
         ],
     }
+
+
+def _of_kind(every: Patterns, when: str, sort: str) -> Patterns:
+    of_kind = every.of(when) if when else every
+    return patterns.burning_first(of_kind) if sort else of_kind
 
 
 def open_too(every: Findings, period: Period) -> set[int]:

@@ -235,9 +235,7 @@ def test_an_agreed_job_and_its_finding_say_first_that_and_by_what_it_is(admin, i
     for address in addresses(idle):
         shown = in_text(page(admin, address))
 
-        headline = (
-            "Agreed as not waste: GPUs unused 100 % of its time"
-        )
+        headline = "Agreed as not waste: GPUs unused 100 % of its time"
         assert headline in shown
         assert shown.index(headline) < shown.index("What was seen:")
         assert "for Subject is slurm/della/7" in shown
@@ -528,3 +526,17 @@ def test_a_page_says_once_how_the_ledger_counts_what_is_agreed(admin, idle, how)
         assert shown.count("counts as wasted in the ledger; left out of savings and alerts") == 1
         assert "waste: idle:" not in shown.lower()
     assert "Wasted, as the ledger counts" in shown
+
+
+@pytest.mark.parametrize(("unobserved_s", "is_said"), [(108, False), (109, True)])
+def test_what_nobody_observed_is_named_from_a_hundredth_of_the_waste_on(
+    admin, idle, unobserved_s, is_said
+):
+    """Three hours were idle: a hundredth of them is 108 seconds."""
+    gpu = GPU.objects.get()
+    of_job = {"held_by": idle.job, "gpu_ms": unobserved_s * 1000}
+    factories.entry(gpu, hours_ago=4, state="unobserved", **of_job).save()
+
+    tile = waste(page(admin, f"{JOB}?from=now-6h&to=now"))
+
+    assert ("with what nobody observed" in tile) == is_said

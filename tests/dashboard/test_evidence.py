@@ -13,6 +13,7 @@ from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
 from fleetwatch.dashboard.drawing.references import other_model, reference, well_reading
 from fleetwatch.dashboard.templatetags.fleetwatch import span
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
 from fleetwatch.diagnosis.findings.well_hours import well_hours
@@ -24,7 +25,7 @@ from fleetwatch.telemetry import matrices
 from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, post
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = [pytest.mark.django_db]
 # a sawtooth of seconds: the mean says 50 %, the readings say 0 or 100 %
@@ -510,3 +511,42 @@ def test_what_to_decide_stands_before_what_was_measured(client, idle):
 
     places = [page.index(text) for text in ("Mark fixed", "Not waste", "Assign", "data-figure-url")]
     assert places == sorted(places)
+
+
+def test_a_finding_is_seen_until_the_end_of_the_window_that_shows_it_last(client, starved):
+    """Of its last hour nothing could be saved."""
+    Finding.objects.filter(pk=starved.pk).update(last_ms=T0 + HOUR_MS)
+
+    page = in_text(tight(client.get(f"/findings/{starved.pk}").content.decode()))
+
+    assert "· seen Fri 20 Nov, 06:10 to Fri 20 Nov, 08:00" in page
+
+
+def test_beside_it_stands_a_job_of_its_owner_on_the_same_model_before_one_on_another(starved):
+    other = GPUModel.objects.create(name="A100-80 SXM")
+    of_other = factories.gpu(factories.node("node-009"), model=other)
+    for name, on in (("newer", of_other), ("older", GPU.objects.exclude(model=other).get())):
+        hours = 1 if name == "newer" else 2
+        start_ms = T0 - hours * HOUR_MS
+        facts = {"name": name, "user": "ann", "team": "", "start_ms": start_ms}
+        job = factories.job(f"slurm/della/{name}", **facts)
+        told.cause("healthy", of=job, on=on, start=from_ms(start_ms))
+    gpu = GPU.objects.exclude(model=other).get()
+
+    hours = list(well_hours(starved.its_job, gpu, last_ms=starved.last_ms))
+
+    assert [(hour.job.name, hour.whose) for hour in hours] == [
+        ("older", "alike"),
+        ("older", "model"),
+        ("newer", "alike"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["service", "batch"])
+def test_why_a_known_service_needs_less_of_the_same_sign_is_said(kind):
+    words = of_kind("bursty_service", kind).bounds_words
+
+    assert words == (
+        "Of a known service time below 10 % of 15 % is enough: it waits for requests; of another"
+        " job it takes 30 %."
+    )

@@ -219,7 +219,10 @@ def test_what_people_said_of_the_cause_follows_without_a_gap(admin, found):
 
     page = " ".join(admin.get(f"/findings/{found.pk}").content.decode().split())
 
-    assert "past retention · rated once so far: too few to say how often this diagnosis is right" in page
+    assert (
+        "past retention · rated once so far: too few to say how often this diagnosis is right"
+        in page
+    )
 
 
 def test_a_decision_is_taken_by_a_form_and_leads_back(admin, found):

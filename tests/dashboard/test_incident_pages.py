@@ -296,6 +296,16 @@ class TestInbox:
         assert keys(admin, "/alerts?severity=warning") == ["3", "1"]
         assert tight(shown).count('$100</span></b><span class="sub">over the budget') == 1
 
+    def test_a_budget_that_is_passed_says_as_of_when(self, admin):
+        over = {
+            "spent_usd": "1100.00",
+            "budget_usd": "1000.00",
+            "spent_until_ms": to_ms(NOW - timedelta(hours=1)),
+        }
+        incident(facts={"kind": "budget", "cost_usd": None, "has_cost": False, "facts": over})
+
+        assert "over the budget, as of Fri 20 Nov, 11:00" in in_text(tight(text(admin, "/alerts")))
+
     def test_of_what_is_over_nothing_burns_and_nothing_is_to_be_ticked(self, admin):
         incident("slurm/della/1", facts={"cost_usd": Decimal(9)}, resolved_at=NOW)
         incident("slurm/della/2", facts={"cost_usd": Decimal(10)}, resolved_at=NOW)

@@ -412,3 +412,28 @@ def test_the_legend_says_what_each_share_is_of(client):
     page = in_text(tight(log_in(client).get(f"/jobs/{JOB}?from=now-2h&to=now").content.decode()))
 
     assert "Idle 50 % $2.00 , 50 % of cost" in page
+
+
+def test_what_was_requested_and_held_wraps_within_its_card_beside_the_processes(client, measured):
+    Job.objects.update(state="RUNNING", end_ms=None, labels={"requested_memory": "128G"})
+
+    page = tight(log_in(client).get(f"/jobs/{JOB}").content.decode())
+
+    beside = page.partition("<h2>Processes</h2>")[0]
+    card = beside.rpartition("<h2>Requested and held</h2>")
+    assert card[0].endswith('<section class="card span-5"><header>')
+    assert 'class="num"' not in card[2].partition("</table>")[0]
+    assert 'class="card span-7"' in card[2]
+
+
+def test_its_findings_are_a_block_each_on_a_small_screen(client, measured):
+    job = Job.objects.get()
+    factories.rate("2.40")
+    told.cause(of=job, on=measured, start=NOW - timedelta(hours=2))
+    told.finding(job, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+    page = tight(log_in(client).get(f"/jobs/{JOB}").content.decode())
+
+    table = page.partition('<th scope="col">Finding</th>')
+    assert table[0].endswith('<table class="stacked"><thead><tr>')
+    assert '<td class="num" data-label="Could be saved">' in table[2]

@@ -93,9 +93,7 @@ class TestNothingWouldHaveOpened:
         job = factories.job("slurm/della/2", user="bob", team="vision")
         for hours_ago in (6, 5, 4, 3):
             half = HOUR_MS // 2
-            factories.entry(
-                gpu, hours_ago=hours_ago, held_by=job, state="idle", gpu_ms=half
-            ).save()
+            factories.entry(gpu, hours_ago=hours_ago, held_by=job, state="idle", gpu_ms=half).save()
         rule = Rule.objects.get(condition="waste_of_team")
 
         shown = text(admin.get(f"{watch(rule)}?days=30&threshold=9"))

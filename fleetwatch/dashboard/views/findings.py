@@ -98,7 +98,17 @@ DEMAND_H = 24
 # by the cause of a node's finding the condition whose incidents tell the same
 RULES = dict.fromkeys(FAILURES, CANNOT_WORK) | {SLOWED: IS_SLOWED}
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
-PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "sort", "view", "after", *PERIOD)
+PARAMETERS = (
+    "status",
+    *SUBJECTS,
+    *OF_FINDINGS,
+    "group_by",
+    "when",
+    "sort",
+    "view",
+    "after",
+    *PERIOD,
+)
 COMPACT = "compact"  # a line for each, without what to do
 _DONE = {
     "accept": "Accepted: somebody will change it.",

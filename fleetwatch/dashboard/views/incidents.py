@@ -197,14 +197,11 @@ def next_workday(now: datetime, zone: ZoneInfo) -> datetime:
 def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = cast("User", request.user)
-    agreed = agreements.of_incident(incident, user, period.now)
     context: Context = {
         "incident": incident,
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
-        "agreements": agreed,
-        "is_agreed": incident.is_accepted or any(each.is_no_waste for each in agreed),
-        "events": agreements.past_events(incident, agreed)[-MAX_EVENTS:][::-1],
+        **_agreed(incident, user, period.now),
         "decided": _decided(incident, period.now),
         **_past(incident, period.now),
         "has_channel": Channel.objects.exists,  # asked where nobody was told
@@ -217,6 +214,16 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, PAGE, "alerts", context)
+
+
+def _agreed(incident: Incident, user: User, now: datetime) -> Context:
+    """What people agreed on about it, and what happened, with that."""
+    agreed = agreements.of_incident(incident, user, now)
+    return {
+        "agreements": agreed,
+        "is_agreed": incident.is_accepted or any(each.is_no_waste for each in agreed),
+        "events": agreements.past_events(incident, agreed)[-MAX_EVENTS:][::-1],
+    }
 
 
 def _decided(incident: Incident, now: datetime) -> str:

@@ -94,8 +94,8 @@ OF_SERVICES = Cause(
     effort=DAYS,
     range_words="only when replicas or GPUs are really given back",
     bounds_words=(
-        f"Of a known service time below 10 % of {SERVICE_PAUSES:.0%} is enough: it waits for"
-        f" requests; of another job it takes {PAUSES:.0%}."
+        f"Of a known service time below 10 % of {SERVICE_PAUSES * 100:.0f} % is enough: it waits"
+        f" for requests; of another job it takes {PAUSES * 100:.0f} %."
     ),
     alike=(
         "An interactive session or a pipeline with an irregular source pauses like this too. The"

@@ -192,12 +192,7 @@ class Patterns:
         ahead = projected.get(_key(line))
         own = self.findings.at(np.flatnonzero(self.at == place))
         when = WHEN[int(self.when[place])]
-        job = line.job
         statuses = +own.counts()
-        is_undecided = bool(statuses["open"] or statuses["snoozed"])
-        name = job.name
-        if job.has_pseudonym:
-            name = job_name_shown(*Job.objects.values_list("user", "name").get(pk=job.pk))
         return Pattern(
             line,
             latest,
@@ -205,8 +200,8 @@ class Patterns:
             runs=len(own),
             last_ms=int(own.last_ms.max()),
             when=when,
-            job_name=name,
-            per_month=_per_month(ahead, is_undecided=is_undecided),
+            job_name=_name(line.job),
+            per_month=_per_month(ahead, statuses),
             recent_runs=ahead.runs if ahead else 0,
             recent_accepted=ahead.accepted if ahead else 0,
             ids=tuple(self._newest_first(place)),
@@ -214,10 +209,17 @@ class Patterns:
         )
 
 
-def _per_month(ahead: Projection | None, *, is_undecided: bool) -> Saving | None:
+def _name(job: Job) -> str:
+    """As the reader may know it."""
+    if not job.has_pseudonym:
+        return job.name
+    return job_name_shown(*Job.objects.values_list("user", "name").get(pk=job.pk))
+
+
+def _per_month(ahead: Projection | None, statuses: Mapping[str, int]) -> Saving | None:
     if ahead is None:
         return None
-    return ahead.of_others if is_undecided else ahead.saving
+    return ahead.of_others if statuses["open"] or statuses["snoozed"] else ahead.saving
 
 
 def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patterns:
