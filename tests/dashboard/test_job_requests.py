@@ -213,7 +213,7 @@ def test_gpus_that_a_job_held_are_not_called_used(admin):
     page = tight(admin.get("/jobs/slurm/della/7").content.decode())
 
     table = page[page.index("Requested and held") :].split("</table>")[0]
-    assert re.sub(r"<[^>]+>", " ", table).split()[3:8] == ["Requested", "Held", "GPUs", "2", "1"]
+    assert re.sub(r"<[^>]+>", " ", table).split()[4:9] == ["Requested", "Held", "GPUs", "2", "1"]
 
 
 @pytest.mark.django_db
