@@ -390,7 +390,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period, reader: User) -> 
     return {
         **agreed,
         **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
-        "last_seen_ms": _last_seen_ms(finding, seen.evidence),
+        "last_seen_ms": inbox.last_seen_ms(finding, seen.evidence),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         **_how_it_stands(job),
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
@@ -456,16 +456,6 @@ def _no_waste(
     whole = costs.totals(interval, scope=Scope(job=line.job.key))
     of = whole if is_alone else line.caused.totals
     return agreed_time(agreed, states=of.states, tiers=of.waste_ms, whole_ms=whole.capacity_ms)
-
-
-def _last_seen_ms(finding: Finding, evidence: Evidence | None) -> int:
-    """The end of its last cell with something to save, which may lie after all that was read of its
-    job; or of the window that was judged last and shows it though nothing of that could be saved.
-    """
-    held = inbox.whole(finding)
-    last_ms = min(finding.last_ms, held.end_ms) if held else finding.last_ms
-    is_shown = evidence is not None and all(sign.is_met for sign in evidence.deciding)
-    return max(last_ms, evidence.end_ms) if evidence and is_shown else last_ms
 
 
 def _now(job: Job, advice: Advice, period: Period, *, is_agreed: bool) -> Context:
