@@ -164,7 +164,7 @@ _OF_PAGES = (
         "dismissed",
         "Agreed as not waste",
         "Somebody said of a finding or an incident, with a reason, that this is not waste: by the"
-        " button Not waste, until a day or until somebody reopens it; or an operator for all that"
+        " button Not waste, until a day or until somebody ends that; or an operator for all that"
         " matches, under Silences. The ledger counts its time on as it did; savings and alerts do"
         " not. The API calls such findings dismissed, until a day exempt, and what an operator set"
         " an exemption.",

@@ -11,7 +11,7 @@ from tests.alerts.factories import a_rule, at, longer
 from tests.alerts.test_announcing import run
 
 pytestmark = pytest.mark.django_db
-SAID = "accepted until somebody reopens its finding: the other GPUs are its hot spare"
+SAID = "accepted until somebody ends that agreement: the other GPUs are its hot spare"
 
 
 def decided(job: Job, action: str = "dismiss", *, cause: str = "idle_held") -> Finding:

@@ -147,7 +147,7 @@ def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident
     page = tight(four_nodes.get("/fleet/idle").content.decode())
 
     assert page.count(f'href="/findings/{finding.pk}"') == 2  # its cause, and why nothing is to do
-    assert "Agreed as not waste, until somebody reopens its finding" in page
+    assert "Agreed as not waste, until somebody ends that agreement" in page
     assert ">Decide</a>" not in page
 
 

@@ -16,7 +16,7 @@ from fleetwatch.diagnosis.causes import OF_WORK
 from fleetwatch.diagnosis.models import Finding, Said
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # ends by itself
-REOPENED = "somebody reopens its finding"
+AGREEMENT_ENDS = "somebody ends that agreement"
 
 
 def findings_of(incident: Incident) -> QuerySet[Finding]:
@@ -69,5 +69,5 @@ def _mute(finding: Finding, rules: Iterable[str], note: str) -> Mute:
         starts_at=finding.decided_at or NEVER,
         ends_at=NEVER,
         reason=note,
-        ended_by=REOPENED,
+        ended_by=AGREEMENT_ENDS,
     )
