@@ -28,7 +28,8 @@ def culling(facts: Facts) -> Step | None:
     )
     return Step(
         f"{what}: of the {idle_s / HOUR_S:.1f} GPU-hours in which this job was idle without a break"
-        f" that would have saved up to {saved_s / HOUR_S:.1f} GPU-hours.",
+        f" that would have saved {saved_s / HOUR_S:.1f} GPU-hours, had it been started again"
+        " after each pause; more where nobody came back.",
         _setting(timeout_s) if is_jupyter else "",
         saved_gpu_ms=int(saved_s * 1000),
         idle_gpu_ms=int(idle_s * 1000),

@@ -365,7 +365,10 @@ def test_what_is_agreed_of_a_jobs_waste_stands_on_a_line_of_its_own_with_what_is
     shown = in_text(waste(page(admin, JOB)))
 
     assert shown.split()[0] == "$7.20"
-    assert "of it agreed as not waste: $2.40 , until 27 Nov; not agreed: $4.80" in shown
+    assert (
+        "of it agreed as not waste: $2.40 , until 27 Nov; not agreed, or too new to be judged: $4.80"
+        in shown
+    )
 
 
 def test_of_a_waste_that_nobody_agreed_on_no_part_is_named(admin, idle):

@@ -155,8 +155,14 @@ def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
     ("address", "says"),
     [
         ("/fleet?range=24h", "$2.00 of it agreed as not waste"),
-        ("/nodes/n1", "of it agreed as not waste: $2.00 ; not agreed: $0.00"),
-        ("/gpus/GPU-n1-1", "of it agreed as not waste: $2.00 ; not agreed: $0.00"),
+        (
+            "/nodes/n1",
+            "of it agreed as not waste: $2.00 ; not agreed, or too new to be judged: $0.00",
+        ),
+        (
+            "/gpus/GPU-n1-1",
+            "of it agreed as not waste: $2.00 ; not agreed, or too new to be judged: $0.00",
+        ),
     ],
 )
 def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address, says):

@@ -54,7 +54,7 @@ def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_li
     tile = text(admin, "/?range=24h")
     lines = text(admin, "/wasters?range=24h", headers={"HX-Request": "true"})
 
-    assert "of it agreed as not waste: $2.00 ; not agreed: $2.00" in tile
+    assert "of it agreed as not waste: $2.00 ; not agreed, or too new to be judged: $2.00" in tile
     assert lines.count("$2.00 of it agreed as not waste") == 3  # no team's, the user's, the job's
     assert "job-2 user-2" in lines.split("Jobs by waste")[1].split("of it agreed as not waste")[0]
 

@@ -53,7 +53,8 @@ def test_the_advice_says_what_it_would_have_saved():
     assert step is not None
     assert step.text == (
         "Let idle notebooks end by themselves after 45 minutes: of the 2.8 GPU-hours in which this"
-        " job was idle without a break that would have saved up to 0.8 GPU-hours."
+        " job was idle without a break that would have saved 0.8 GPU-hours, had it been started"
+        " again after each pause; more where nobody came back."
     )
     assert "c.MappingKernelManager.cull_idle_timeout = 2700\n" in step.code
 
@@ -77,8 +78,8 @@ def test_an_editors_session_gets_no_setting_of_jupyter():
     assert step is not None
     assert step.text == (
         "End sessions that are idle for 45 minutes, or give them a time limit: of the 3.2"
-        " GPU-hours in which this job was idle without a break that would have saved up to 1.5"
-        " GPU-hours."
+        " GPU-hours in which this job was idle without a break that would have saved 1.5 GPU-hours,"
+        " had it been started again after each pause; more where nobody came back."
     )
     assert step.code == ""
     assert step.saved_gpu_ms == 90 * 60_000
