@@ -28,12 +28,19 @@ def stopped(
     """
     what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
     over_ms = (episode.clear_from_ms or 0) + clear_ms
-    if over_ms <= now_ms and again is not None and again.at_ms > now_ms:
-        end = f"{being or 'so'} again if still quiet at {clock(again.at_ms)}"
-        over = _over(episode.until_ms + clear_ms, now_ms, clock)
-        text = f"{_rests(what, episode, again, clock)}: {end}{over * (not again.is_gap)}."
-        return one_line(text, LONGEST_NOTE)
+    if over_ms <= now_ms and again is not None:
+        rests = _rests(what, episode, again, clock)
+        over = "" if again.is_gap else _over(episode.until_ms + clear_ms, now_ms, clock)
+        return one_line(f"{rests}: {_again(being, again, over, now_ms, clock)}.", LONGEST_NOTE)
     return f"{what}; it resolves{_at(over_ms, now_ms, clock)} {_then(being)}"
+
+
+def _again(being: str, again: Again, over: str, now_ms: int, clock: Clock) -> str:
+    """When it is so again; by then its time may not be judged yet."""
+    word = being or "so"
+    if again.at_ms > now_ms:
+        return f"{word} again if still quiet at {clock(again.at_ms)}{over}"
+    return f"{word} again from {clock(again.at_ms)} on, once that time is judged"
 
 
 def _then(being: str) -> str:

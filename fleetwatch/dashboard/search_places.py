@@ -21,6 +21,7 @@ PLACES = (
     Place("me", "My jobs", "notifications own tokens"),
     Place("overview", "Overview", "home start spend"),
     Place("fleet", "Fleet", "map nodes gpus heat"),
+    Place("idle", "Idle right now", "gpus"),
     Place("jobs", "Jobs"),
     Place("waste", "Waste", "idle breakdown"),
     Place("costs", "Costs", "explorer spend"),

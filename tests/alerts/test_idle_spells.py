@@ -87,6 +87,17 @@ def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_en
     assert is_left(incident)
 
 
+def test_a_pause_that_is_long_enough_by_now_but_not_judged_is_quiet_still():
+    incident = spells(("quiet", 0, 40), ("active", 40, 41), ("quiet", 41, 50), evaluated=(40, 58))
+
+    assert incident.state == "firing"
+    assert incident.note == (
+        "It stopped being idle at 09:40 UTC and has been quiet since 09:41 UTC: idle again from"
+        " 09:56 UTC on, once that time is judged."
+    )
+    assert incident.is_quiet_again
+
+
 def test_a_pause_with_a_gap_in_its_data_says_from_when_on_it_is_counted():
     incident = spells(
         ("quiet", 0, 40),
@@ -130,6 +141,22 @@ def test_what_is_over_and_rests_again_says_when_it_worked_and_that_it_opens_agai
     assert incident.resolution == (
         "it worked at 09:40 UTC for 30 s and at 09:56 UTC for 1 m, and was quiet again from 09:57"
         " UTC; a new incident opens after 30 minutes of that"
+    )
+
+
+def test_what_is_over_and_idle_again_by_then_is_not_said_to_work():
+    spells(
+        ("quiet", 0, 40),
+        ("active", 40, 40.5),
+        ("quiet", 40.5, 56),
+        ("active", 56, 57),
+        ("quiet", 57, 80),
+        evaluated=(40, 80),
+    )
+
+    assert Incident.objects.get(state="resolved").resolution == (
+        "it worked at 09:40 UTC for 30 s and at 09:56 UTC for 1 m, and was quiet again from 09:57"
+        " UTC; idle again"
     )
 
 

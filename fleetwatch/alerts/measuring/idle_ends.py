@@ -42,16 +42,21 @@ def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, zone: ZoneInfo)
     if any(lane[-1].condition in WORKS for lane in of):
         return ACTIVE_AGAIN if len(of) == 1 else ""
     times = _times(of, watch.firing[key].until_ms)
-    # what is idle again by now is another incident's
-    if not times or any(lane[-1].is_idle for lane in of):
+    if not times:
         return ""
 
     def clock(at_ms: int) -> str:
         return wording.moment(from_ms(at_ms), zone, now=from_ms(watch.end_ms))
 
-    again = f"a new incident opens after {lasted(watch.settings.minutes)} of that"
     quiet = f"and was quiet again from {clock(times[-1].end_ms)}"
-    return one_line(f"{_worked(times, clock)}, {quiet}; {again}", LONGEST_REASON)
+    return one_line(f"{_worked(times, clock)}, {quiet}; {_again(of, watch)}", LONGEST_REASON)
+
+
+def _again(of: Sequence[Sequence[Part]], watch: Watch) -> str:
+    """What follows from that; what is idle again by now is another incident's."""
+    if any(lane[-1].is_idle for lane in of):
+        return "idle again"
+    return f"a new incident opens after {lasted(watch.settings.minutes)} of that"
 
 
 def _times(of: Sequence[Sequence[Part]], since_ms: int) -> list[Span]:
