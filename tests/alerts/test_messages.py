@@ -7,6 +7,7 @@ import pytest
 
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
+from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
 from fleetwatch.alerts.measuring.gpu_places import places
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group
 from fleetwatch.alerts.messaging.page_steps import without_asking
@@ -178,6 +179,16 @@ def test_several_say_that_dollars_rest_on_a_list_price_as_one_does():
 
     assert "Dollars rest on an example list price" in in_words(listed).text
     assert "Dollars rest" not in in_words(several).text
+
+
+def test_several_of_which_no_cause_is_known_say_where_to_look():
+    unknown = [
+        replace(each, breach=replace(each.breach, actions=(NO_CAUSE,))) for each in cases("", "")
+    ]
+
+    look = "Diagnosis names no cause yet: the jobs' pages show what their GPUs do."
+    assert look in in_words(unknown).text
+    assert look not in in_words(cases("", "")).text
 
 
 def cases(*ended_or_not: str, **changes) -> list[Case]:

@@ -7,6 +7,7 @@ from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.notify.message import one_line
 
 NO_CAUSE = "Diagnosis names no cause yet: the job's page shows what its GPUs do."
+NO_CAUSE_OF_SEVERAL = "Diagnosis names no cause yet: the jobs' pages show what their GPUs do."
 MAX_COMMAND = 300
 LIKELY = "Likely"  # the line that names the cause
 OF_SEVERAL = ", likely: "  # the same in a line of several jobs

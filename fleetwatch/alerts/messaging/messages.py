@@ -9,7 +9,13 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.breach import Breach, Line, lasted, named
-from fleetwatch.alerts.measuring.cause_words import FIX, LIKELY, OF_SEVERAL
+from fleetwatch.alerts.measuring.cause_words import (
+    FIX,
+    LIKELY,
+    NO_CAUSE,
+    NO_CAUSE_OF_SEVERAL,
+    OF_SEVERAL,
+)
 from fleetwatch.alerts.messaging.closings import (
     Closing,
     closing,
@@ -386,11 +392,15 @@ def _next_time(breach: Breach) -> list[Closing]:
 
 
 def _causes(breaches: Sequence[Breach]) -> list[Closing]:
-    """Of several what they likely are, a line for each cause with what to do about it."""
+    """Of several what they likely are, a line for each cause with what to do about it; where that
+    is asked and of none known, where to look.
+    """
     of_cause: dict[str, list[Breach]] = {}
     for breach in breaches:
         for _, cause in _likely(breach):
             of_cause.setdefault(cause, []).append(breach)
+    if not of_cause and all(breach.actions == (NO_CAUSE,) for breach in breaches):
+        return [closing(NO_CAUSE_OF_SEVERAL)]
     shown = list(of_cause.items())[:CAUSES]
     return [each for cause, several in shown for each in _cause(cause, several)]
 
