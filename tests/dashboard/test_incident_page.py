@@ -330,6 +330,9 @@ class TestPage:
         ]
 
         assert lasted == [HOUR_MS + 60_000, HOUR_MS]
+        shown = text(admin, f"/incidents/{Incident.objects.latest('pk').pk}")
+        counted = shown.partition(", counted to")[2][:200]
+        assert "11:59" in counted
 
     def test_beside_how_long_it_goes_on_it_says_when_it_worked_between(self, admin):
         spells = "1 h 00 m of 1 h 05 m; worked or was not seen at 11:25 UTC"
