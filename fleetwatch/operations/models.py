@@ -1,8 +1,11 @@
 """What FleetWatch itself did: one row per run of background work, one per living process."""
 
+from datetime import timedelta
+
 from django.db import models
 
 LONGEST_NAME = 64
+KEEP_RUNS = timedelta(days=7)
 OF_A_WORKER = "worker of "  # before a worker's host: its own heartbeat
 
 

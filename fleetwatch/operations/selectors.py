@@ -6,8 +6,9 @@ from decimal import Decimal
 
 from django.db import connection
 from django.db.models import Count, Max
+from django.utils import timezone
 
-from fleetwatch.operations.models import OF_A_WORKER, Heartbeat, JobRun
+from fleetwatch.operations.models import KEEP_RUNS, OF_A_WORKER, Heartbeat, JobRun
 
 # Walks from name to name over the index jobrun_latest_by_name: DISTINCT ON would read every run of
 # a week.
@@ -96,6 +97,16 @@ def has_done(name: str, what: str, *, since: datetime) -> bool:
     return JobRun.objects.filter(
         name=name, started_at__gte=since, ok=True, **{f"did__{what}__gt": 0}
     ).exists()
+
+
+def first_run_since(name: str, since: datetime) -> datetime | None:
+    """When the first run of that name began since then; None where there was none, or earlier ones
+    may be forgotten by now.
+    """
+    if since < timezone.now() - KEEP_RUNS:
+        return None
+    runs = JobRun.objects.filter(name=name, started_at__gte=since).order_by("started_at")
+    return runs.values_list("started_at", flat=True).first()
 
 
 def recent_failures(since: datetime, *, limit: int = 20) -> list[JobRun]:

@@ -10,9 +10,8 @@ from django.db import connection
 from django.utils import timezone
 
 from fleetwatch.lib.sql import advisory_lock, execute
-from fleetwatch.operations.models import LONGEST_NAME, OF_A_WORKER, Heartbeat, JobRun
+from fleetwatch.operations.models import KEEP_RUNS, LONGEST_NAME, OF_A_WORKER, Heartbeat, JobRun
 
-KEEP_RUNS = timedelta(days=7)
 KEEP_WORKERS = timedelta(days=1)
 MAX_ERROR_CHARACTERS = 2000
 LONGEST_PAUSE = timedelta(seconds=90)  # between two heartbeats of a process that lives

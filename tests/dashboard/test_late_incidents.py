@@ -8,6 +8,7 @@ import pytest
 from fleetwatch.alerts.models import IncidentEvent, Rule
 from fleetwatch.budgets.models import Budget
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.operations.models import JobRun
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
 from tests.markup import in_text
@@ -41,6 +42,24 @@ def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):
     shown = timeline(admin)
 
     assert "its limit was reached Fri 20 Nov, 02:00 Since" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "says"),
+    [
+        ((RAISED_AT,), True),
+        ((FIRED_AT + timedelta(minutes=1), RAISED_AT), False),
+        ((NOW,), False),  # after it was raised: of what was before nothing is known
+    ],
+)
+def test_a_hub_that_looked_at_no_rule_meanwhile_says_that(admin, looked_at, says):
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
+    for started_at in looked_at:
+        JobRun.objects.create(name="alerts.evaluate", started_at=started_at)
+
+    shown = timeline(admin)
+
+    assert ("and until it was raised the hub looked at no rule" in shown) == says
 
 
 def test_data_that_came_late_says_by_how_much(admin):

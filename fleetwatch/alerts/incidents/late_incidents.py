@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fleetwatch.alerts.conditions.hub_behind import EVALUATION
 from fleetwatch.alerts.measuring.budget_months import slug_of
 from fleetwatch.alerts.models import RAISED_LATE_MS, Incident
 from fleetwatch.budgets.budgets import WHOLE_FLEET
@@ -9,10 +10,12 @@ from fleetwatch.budgets.models import Budget
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.notify import wording
+from fleetwatch.operations.selectors import first_run_since
 from fleetwatch.telemetry.arrivals import first_received_at
 
 FIRST_LOOK = "before the rule began to watch"
 BUDGET_NEWER = "before this budget was set"
+NOT_LOOKED = "and until it was raised the hub looked at no rule"
 
 
 def late_reason(incident: Incident) -> str:
@@ -23,7 +26,9 @@ def late_reason(incident: Incident) -> str:
         return ""
     if _is_of_newer_budget(incident):
         return BUDGET_NEWER
-    return FIRST_LOOK if incident.was_so_at_first_look else _data_came(incident)
+    if incident.was_so_at_first_look:
+        return FIRST_LOOK
+    return NOT_LOOKED if _nobody_looked(incident) else _data_came(incident)
 
 
 def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
@@ -32,6 +37,15 @@ def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
         return ""
     reason = late_reason(incident)
     return f"its limit was reached {clock(incident.fired_or_since_ms)}{reason and f', {reason}'}"
+
+
+def _nobody_looked(incident: Incident) -> bool:
+    """Whether the hub looked at no rule for long after the limit was reached: it did not run."""
+    fired_at = from_ms(incident.fired_or_since_ms)
+    first_at = first_run_since(EVALUATION, fired_at)
+    if first_at is None or first_at > incident.opened_at:
+        return False
+    return to_ms(first_at) - to_ms(fired_at) >= RAISED_LATE_MS
 
 
 def _data_came(incident: Incident) -> str:
