@@ -31,7 +31,7 @@ from fleetwatch.dashboard import agreed_hits
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words, is_heard_since
 from fleetwatch.dashboard.search_places import PLACES
-from fleetwatch.dashboard.words import finding_stands, incident_state
+from fleetwatch.dashboard.words import NO_WASTE, STOPPED, finding_stands, incident_state
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings.exempt import exemptions
@@ -68,7 +68,7 @@ TONES = {"running": "good", "open": "bad", "firing": "bad"}
 GOES_ON = {
     "job": ("running",),
     "finding": ("open",),
-    "incident": tuple(map(incident_state, OPEN_STATES)),
+    "incident": (*map(incident_state, OPEN_STATES), STOPPED),
 }
 MAX_WORDS = 5  # of a text, each of which may be somebody's name
 MEANING = 90  # characters of what a word means
@@ -504,10 +504,21 @@ def _incident(incident: Incident, now: datetime) -> Hit:
         reverse("incident", args=[incident.pk]),
         f"#{incident.pk}",
         owner=breach.get("owner") or team,
-        state=incident_state(incident.stands(now)),
+        state=_stands(incident, now),
         when=_snoozed(incident, now),
         usd=cost_usd if breach.get("has_cost", True) else None,
     )
+
+
+def _stands(incident: Incident, now: datetime) -> str:
+    """As its page calls it: what stopped is not said to fire, nor what is no waste to be over
+    alone.
+    """
+    stands = incident.stands(now)
+    if stands == Incident.State.FIRING and incident.has_stopped:
+        return STOPPED
+    is_no_waste = stands == Incident.State.RESOLVED and incident.is_accepted
+    return f"{incident_state(stands)}, {NO_WASTE}" if is_no_waste else incident_state(stands)
 
 
 def _snoozed(incident: Incident, now: datetime) -> str:

@@ -283,6 +283,11 @@ def waste_in_words(caused: Caused) -> str:
     return "wasted and potential" if is_wasted else "potential, no waste"
 
 
+# beside it
+STOPPED = "stopped, not over yet"
+NO_WASTE = "agreed as not waste"
+
+
 def incident_state(name: str) -> str:
     """How an incident stands, within a line."""
     return INCIDENT_STATES[name].lower()

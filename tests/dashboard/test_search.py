@@ -366,6 +366,18 @@ def test_an_incident_that_is_snoozed_or_no_waste_is_not_called_firing(admin):
     assert "firing" not in quick
 
 
+def test_an_incident_that_stopped_or_was_no_waste_is_called_as_its_page_calls_it(admin):
+    incident("slurm/della/7", note="It stopped being idle at 11:04 UTC; it resolves if that lasts.")
+    over = {"state": "resolved", "resolved_at": NOW, "ended_ms": to_ms(NOW), "verdict": "rejected"}
+    incident("slurm/della/8", **over)
+
+    quick = tight(admin.get("/search/quick?q=della").content.decode())
+
+    assert "ann (nlp) · stopped, not over yet" in quick
+    assert "ann (nlp) · resolved, agreed as not waste" in quick
+    assert "firing" not in quick
+
+
 def test_open_findings_come_before_those_that_were_decided(admin):
     usd = {1: Saving(0, 0, Decimal(9), Decimal(9)), 2: Saving(0, 0, Decimal(1), Decimal(1))}
     several = [
