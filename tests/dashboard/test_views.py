@@ -193,7 +193,7 @@ def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_fo
     page = tight(text_of(admin.get("/jobs/slurm/della/12")))
 
     assert "<dt>State</dt><dd>failed</dd>" in page
-    assert '<th scope="row">GPUs</th><td class="num" title="">2</td>' in page
+    assert '<th scope="row">GPUs</th><td title="">2</td>' in page
     assert "<dt>Exit code</dt><dd>1:0</dd>" in page
 
 
