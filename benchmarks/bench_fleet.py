@@ -334,95 +334,63 @@ def _post_again(hub: Hub, day: Day) -> float:
     return hub.server_s() - before
 
 
+PEER = "VictoriaMetrics"
+
+
 def beside_peers(found: Measured) -> Table:
     """The table of one size with the peers, and the goals that it decides."""
     systems = list(found.bytes_per_value)
-    rows: list[list[Any]] = [
-        [
-            "bytes of a value on disk, index included",
-            *(f"{found.bytes_per_value[one]:.3f}" for one in systems),
-            "",
-        ]
-    ]
+    bytes_of_each = (f"{found.bytes_per_value[each]:.3f}" for each in systems)
+    rows: list[list[Any]] = [["bytes of a value on disk, index included", *bytes_of_each, ""]]
     for question in (HEAT, SERIES, WASTE):
-        worst = max(found.deviations[question, one] for one in systems[1:])
-        rows.append(
-            [
-                f"{question}: ms",
-                *(found.of(question, one).spread for one in systems),
-                f"{worst:.2g}",
-            ]
-        )
-        rows.append(
-            [
-                "– its CPU ms",
-                *(
-                    f"{statistics.fmean(found.of(question, one).cpu_s) * 1000:,.1f}"
-                    for one in systems
-                ),
-                "",
-            ]
-        )
+        rows += _asked_of_each(found, question, systems)
     where = f"{found.gpus:,} GPUs x 24 h"
-    peer = "VictoriaMetrics"
     return Table(
         f"Beside the peers: {where}, {found.values:,} values",
         ["", *systems, "largest deviation"],
         rows,
-        notes=(
-            (
-                f"medians of {found.rounds} rounds that take turns, with the range, CPU as the"
-                f" mean; the heat map {TIMES[HEAT]} times a round; the first answer of each kind is"
-                " not counted"
-            ),
-            (
-                f"tolerances: heat map {questions.HEAT_TOLERANCE:.4f} (a cell is one byte), series"
-                f" {questions.SERIES_TOLERANCE:g} relative, waste {questions.WASTE_TOLERANCE_H}"
-                " GPU-h of each job; a larger deviation fails the benchmark"
-            ),
-            (
-                "the heat map of ours is bytes of the day's matrix that sealing writes, that of the"
-                " peers from samples; both as the answer of an HTTP request with its JSON; ours"
-                " carries a page's figure (labels, links), theirs only the numbers"
-            ),
-            (
-                "waste is read from raw columns in this process by telemetry.frames.low_counts,"
-                " as a worker would, without HTTP;"
-                " the peers' answer is a small JSON"
-            ),
-            (
-                "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and"
-                " forced merge, Prometheus' as a snapshot, in which the samples of who holds what"
-                " are too (it takes them in order of time alone)"
-            ),
-        ),
-        goals=(
-            Goal(
-                "bytes per value, lossless",
-                found.bytes_per_value[OURS] / found.bytes_per_value[peer],
-                1.05,
-                0.85,
-                "x VM",
-                where=where,
-            ),
-            Goal(
-                "heat map, HTTP answer incl. JSON",
-                found.ratio(HEAT, peer),
-                0.2,
-                0.05,
-                "x VM",
-                where=where,
-            ),
-            Goal(
-                "exact waste by job from raw",
-                found.ratio(WASTE, peer),
-                0.1,
-                0.03,
-                "x VM",
-                where=where,
-            ),
-        ),
+        notes=_notes(found),
+        goals=_goals(found, where),
     )
+
+
+def _asked_of_each(found: Measured, question: str, systems: Sequence[str]) -> list[list[Any]]:
+    """The question's rows: how long each system took, and its CPU."""
+    worst = max(found.deviations[question, each] for each in systems[1:])
+    asked = [found.of(question, each) for each in systems]
+    cpu_ms = (f"{statistics.fmean(took.cpu_s) * 1000:,.1f}" for took in asked)
+    return [
+        [f"{question}: ms", *(took.spread for took in asked), f"{worst:.2g}"],
+        ["– its CPU ms", *cpu_ms, ""],
+    ]
+
+
+def _notes(found: Measured) -> tuple[str, ...]:
+    return (
+        f"medians of {found.rounds} rounds that take turns, with the range, CPU as the mean; the"
+        f" heat map {TIMES[HEAT]} times a round; the first answer of each kind is not counted",
+        f"tolerances: heat map {questions.HEAT_TOLERANCE:.4f} (a cell is one byte), series"
+        f" {questions.SERIES_TOLERANCE:g} relative, waste {questions.WASTE_TOLERANCE_H} GPU-h of"
+        " each job; a larger deviation fails the benchmark",
+        "the heat map of ours is bytes of the day's matrix that sealing writes, that of the peers"
+        " from samples; both as the answer of an HTTP request with its JSON; ours carries a page's"
+        " figure (labels, links), theirs only the numbers",
+        "waste is read from raw columns in this process by telemetry.frames.low_counts, as a worker"
+        " would, without HTTP; the peers' answer is a small JSON",
+        "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and forced"
+        " merge, Prometheus' as a snapshot, in which the samples of who holds what are too (it"
+        " takes them in order of time alone)",
+    )
+
+
+def _goals(found: Measured, where: str) -> tuple[Goal, ...]:
+    bytes_ratio = found.bytes_per_value[OURS] / found.bytes_per_value[PEER]
+    decided = (
+        ("bytes per value, lossless", bytes_ratio, 1.05, 0.85),
+        ("heat map, HTTP answer incl. JSON", found.ratio(HEAT, PEER), 0.2, 0.05),
+        ("exact waste by job from raw", found.ratio(WASTE, PEER), 0.1, 0.03),
+    )
+    return tuple(Goal(*goal, "x VM", where=where) for goal in decided)
 
 
 def pages_table(found: Measured) -> Table:

@@ -21,7 +21,7 @@ from benchmarks.apart import apart, say
 from benchmarks.client import post_all
 from benchmarks.peers import Peer, running_peers
 from benchmarks.servers import Hub, running_hub
-from benchmarks.tables import BenchError, Goal, Size, Table
+from benchmarks.tables import BenchError, Cell, Goal, Size, Table
 
 GPUS = {Size.QUICK: (100,), Size.FULL: (100, 1000)}
 
@@ -45,6 +45,17 @@ KINDS = (Kind("60 s", 6), TARGET, Kind("30 s, with jobs", 3, with_jobs=True), Ki
 OURS = "FleetWatch"
 WINDOW_MS, HOUR_MS = fleet.WINDOW_MS, 3_600_000
 PEER = "VictoriaMetrics"
+NOTES = (
+    f"medians of {ROUNDS} rounds (an hour of all nodes each) with the range; the systems take"
+    " turns, the first hour is not counted",
+    "our answer follows a commit that is synced to disk, the peers' does not",
+    "our agents pack and compress what the peers unpack, sort and compress in the server; that work"
+    " is on the GPU hosts",
+    "with jobs: our batches name jobs and who holds which GPU, the peers get one more series for"
+    " each hold (not counted as values)",
+    "ours includes sealing the hour (worker and Postgres); re-sealing at 6 hours, posting and the"
+    " peers' later merges not",
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -260,27 +271,8 @@ def _note(rate: Rate, values: int, took: list[float], parts: dict[str, float]) -
 
 
 def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]) -> Table:
-    rows = []
-    for (kind, name), rate in sorted(
-        found.items(),
-        key=lambda item: (
-            [kind.name for kind in KINDS].index(item[0][0]),
-            systems.index(item[0][1]),
-        ),
-    ):
-        low, high = min(rate.per_core) / 1e6, max(rate.per_core) / 1e6
-        parts = ", ".join(
-            f"{part} {statistics.median(used_s):.2f}" for part, used_s in rate.parts.items()
-        )
-        median = statistics.median(rate.per_core) / 1e6
-        rows.append(
-            [
-                f"{kind}, {name}",
-                f"{median:.2f} ({low:.2f}–{high:.2f})",
-                parts,
-                f"{statistics.median(rate.answer_s) * 1000:.1f}",
-            ]
-        )
+    names = [kind.name for kind in KINDS]
+    in_order = sorted(found, key=lambda key: (names.index(key[0]), systems.index(key[1])))
     return Table(
         f"Ingest: {gpus:,} GPUs, requests of one node each, {CONNECTIONS} connections",
         [
@@ -289,26 +281,8 @@ def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]
             "CPU-s of an hour",
             "median answer, ms",
         ],
-        rows,
-        notes=(
-            (
-                f"medians of {ROUNDS} rounds (an hour of all nodes each) with the range; the"
-                " systems take turns, the first hour is not counted"
-            ),
-            "our answer follows a commit that is synced to disk, the peers' does not",
-            (
-                "our agents pack and compress what the peers unpack, sort and compress in the"
-                " server; that work is on the GPU hosts"
-            ),
-            (
-                "with jobs: our batches name jobs and who holds which GPU, the peers get one more"
-                " series for each hold (not counted as values)"
-            ),
-            (
-                "ours includes sealing the hour (worker and Postgres); re-sealing at 6 hours,"
-                " posting and the peers' later merges not"
-            ),
-        ),
+        [_row(*key, found[key]) for key in in_order],
+        notes=NOTES,
         goals=(
             Goal(
                 "ingest incl. sealing, batches of 60 s with jobs, per core",
@@ -321,6 +295,17 @@ def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]
             ),
         ),
     )
+
+
+def _row(kind: str, system: str, rate: Rate) -> list[Cell]:
+    low, median, high = (of(rate.per_core) / 1e6 for of in (min, statistics.median, max))
+    parts = [f"{part} {statistics.median(used_s):.2f}" for part, used_s in rate.parts.items()]
+    return [
+        f"{kind}, {system}",
+        f"{median:.2f} ({low:.2f}–{high:.2f})",
+        ", ".join(parts),
+        f"{statistics.median(rate.answer_s) * 1000:.1f}",
+    ]
 
 
 def _ratio(found: dict[tuple[str, str], Rate], kind: str) -> float:

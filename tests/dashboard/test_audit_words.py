@@ -80,3 +80,16 @@ def test_what_was_done_to_an_incident_is_said_once(action, text, sentence):
 )
 def test_money_days_and_flags_read_as_people_write_them(action, detail, sentence):
     assert read_aloud(action, "x", **detail) == sentence
+
+
+def test_the_audit_log_says_a_budget_as_people_do():
+    detail = {"month": "2026-11", "amount": "1200.50", "currency": "USD", "before": None}
+    entry = AuditEntry(action="budget.set", subject="nlp", name="ann", detail=detail)
+
+    [line] = audit_lines([entry], ZoneInfo("UTC"))
+
+    assert (line.did, line.what, line.facts) == (
+        "set the budget of",
+        "nlp",
+        "Nov 2026, $1,200.50",
+    )

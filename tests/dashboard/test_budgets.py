@@ -4,16 +4,14 @@ import re
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import AuditEntry, Membership, Team
+from fleetwatch.accounts.models import Membership, Team
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.models import Anomaly, Budget, Outlook, SpendDay
-from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Channel
@@ -294,19 +292,6 @@ def test_a_comma_parts_thousands_and_is_no_decimal_point(admin, team, amount, ke
 
     assert page.status_code == (302 if kept else 422)
     assert [budget.amount for budget in Budget.objects.all()] == ([kept] if kept else [])
-
-
-def test_the_audit_log_says_a_budget_as_people_do():
-    detail = {"month": "2026-11", "amount": "1200.50", "currency": "USD", "before": None}
-    entry = AuditEntry(action="budget.set", subject="nlp", name="ann", detail=detail)
-
-    [line] = audit_lines([entry], ZoneInfo("UTC"))
-
-    assert (line.did, line.what, line.facts) == (
-        "set the budget of",
-        "nlp",
-        "Nov 2026, $1,200.50",
-    )
 
 
 def test_a_budgets_page_says_at_what_share_who_is_alerted(viewer, team):

@@ -1,0 +1,105 @@
+"""What people agreed as not waste, in the inbox: one tab, in no sum, and how it stands there."""
+
+import pytest
+
+from fleetwatch.alerts.models import Silence
+from fleetwatch.diagnosis.findings import inbox
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.lib.intervals import Interval
+from tests.dashboard.shown_findings import a_week_of_runs
+from tests.diagnosis.told import DAY, NOW
+from tests.markup import in_text, tight
+
+pytestmark = pytest.mark.django_db
+WEEK = Interval(NOW - 7 * DAY, NOW)
+
+
+@pytest.fixture
+def week(db) -> list[Finding]:
+    return a_week_of_runs()
+
+
+def approved_of(user: str) -> None:
+    """An operator's word until tomorrow."""
+    Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "user", "values": [user], "is_not": False}],
+        starts_at=NOW - DAY,
+        ends_at=NOW + DAY,
+        reason="a warm replica <b>",
+        created_at=NOW - DAY,
+    )
+
+
+def test_what_an_operator_approved_is_in_the_inbox_as_agreed_alone(admin, week):
+    before = inbox.inbox(WEEK, now=NOW).saving("open")
+    approved_of("bob")
+
+    every = inbox.inbox(WEEK, now=NOW)
+
+    assert every.counts() == {"open": 3, "exempt": 1}
+    # of bob's one hour at $2 half to all
+    saving = every.saving(*inbox.RECOVERABLE)
+    assert (before.high_usd - saving.high_usd, before.low_usd - saving.low_usd) == (2, 1)
+    bobs = f'href="/findings/{week[3].pk}?'
+    assert bobs not in admin.get("/findings").content.decode()
+    assert bobs in admin.get("/findings?status=exempt").content.decode()
+    page = tight(admin.get(f"/findings/{week[3].pk}").content.decode())
+    assert "Agreed as not waste (until 21 Nov 2026)" in page
+    assert "a warm replica &lt;b&gt;" in page
+    assert "Reopen" not in page
+
+
+def test_what_was_decided_stays_so_though_it_is_exempt(week):
+    Finding.objects.filter(pk=week[3].pk).update(status="accepted")
+    approved_of("bob")
+
+    assert inbox.inbox(WEEK, now=NOW).counts() == {"open": 3, "accepted": 1}
+
+
+@pytest.mark.parametrize("status", ["dismissed", "exempt"])
+def test_one_tab_has_all_that_is_agreed_until_a_day_or_until_it_is_reopened(admin, week, status):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    response = admin.get(f"/findings?status={status}&group_by=finding")
+
+    page = in_text(tight(response.content.decode()))
+    assert "Open 2 Accepted 0 Snoozed 0 Fixed 0 Agreed as not waste 2 All" in page
+    assert {row.line.finding.pk for row in response.context["lines"]} == {week[0].pk, week[3].pk}
+    assert page.count("agreed as not waste") == 2  # the tags of both
+    assert "xempt" not in page
+
+
+def test_a_finding_has_its_place_among_all_that_is_agreed(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    address = f"/findings/{week[3].pk}?status=exempt&from=now-7d&to=now"
+    page = in_text(tight(admin.get(address).content.decode()))
+
+    assert "2 of 2 findings agreed as not waste" in page
+
+
+def test_of_what_is_agreed_until_a_day_and_open_runs_a_pattern_says_how_many(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("ann")
+
+    all_of_ann = in_text(tight(admin.get("/findings?status=exempt").content.decode()))
+    Finding.objects.filter(pk=week[1].pk).update(status="accepted")
+    mixed = in_text(tight(admin.get("/findings?status=all").content.decode()))
+
+    assert "of 3 agreed" not in all_of_ann
+    assert "1 of 3 accepted 2 of 3 agreed as not waste" in mixed
+
+
+def test_what_is_agreed_until_a_day_is_not_called_open_again(admin, week):
+    Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
+    approved_of("bob")
+
+    sent = {"action": "reopen", "id": [week[0].pk, week[3].pk]}
+    page = in_text(tight(admin.post("/findings/act", sent, follow=True).content.decode()))
+
+    assert "1 finding open again." in page
+    assert "1 not done: agreed as not waste until a day" in page
+    assert not week[3].said.exists()
