@@ -14,7 +14,7 @@ import numpy as np
 from fleetwatch.diagnosis import fleet_cause_days
 from fleetwatch.diagnosis.cause_columns import RECORD
 from fleetwatch.diagnosis.cause_totals import HELD, HIGH, LOW, WASTE, WASTED
-from fleetwatch.diagnosis.fleet_cause_days import FleetDay
+from fleetwatch.diagnosis.fleet_cause_days import CAUSED, FleetDay
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge, pairs
@@ -25,9 +25,7 @@ from fleetwatch.figures.state_spans import KINDS, Kind
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
 
-_CAUSED = read_statement("diagnosis/sql/caused.sql")
 _KIND_OF = [KINDS.index(Kind(state, tier, False)) for state, tier in WASTE.values()]
 _DAY = timedelta(days=1)
 _MOMENT = timedelta(microseconds=1)
@@ -76,8 +74,9 @@ class CauseTime:
             "use_sums": self.with_sums and asked.step is None,
             "cause": self.cause,
             "is_current": self.is_current,
+            "of_summed": False,
         }
-        return unpacked(fetched(_CAUSED, wanted), RECORD)
+        return unpacked(fetched(CAUSED, wanted), RECORD)
 
     def _fleet_days(self, interval: Interval, asked: Asked) -> list[FleetDay]:
         """Of the interval's days, or what of them lies in it, under one price, what was wasted

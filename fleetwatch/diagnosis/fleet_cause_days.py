@@ -4,7 +4,7 @@ them together once, and keeps them while no node's day is summed anew.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,18 @@ from fleetwatch.lib.kept import Kept
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_SUMMED, _OF_DAY, _OF_PART = (
-    read_statement(f"diagnosis/sql/{name}.sql")
-    for name in ("summed_days", "sums_of_day", "causes_of_part")
+_SUMMED, CAUSED = (
+    read_statement(f"diagnosis/sql/{name}.sql") for name in ("summed_days", "caused")
 )
-_DAY = timedelta(days=1)
+_EMPTY: list[Any] = []
+# what CAUSED is asked for: all that nodes have of which the day is summed, under any price
+_OF_SUMMED = {
+    "of_summed": True,
+    "use_sums": True,
+    "is_current": False,
+    **dict.fromkeys(("moments", "moved", "eras", "steps", "kept_days"), _EMPTY),
+    **dict.fromkeys(("node_ids", "job_id", "cause")),
+}
 _NAMES = ("gpu", "job", "label", "confidence", *FIGURES)
 _HEADS = len(_NAMES) - len(FIGURES)
 # of how many nodes a day was summed, and from when on it would be another one; which GPUs are alike
@@ -75,9 +82,7 @@ def _kept_or_read(day: date, part: Interval, version: _Version, alike: AlikeGPUs
 
 
 def _rows(day: date, part: Interval) -> list[tuple[Any, ...]]:
-    if part.end - part.start == _DAY:
-        return fetched(_OF_DAY, {"day": day})
-    return fetched(_OF_PART, {"day": day, "start": part.start, "end": part.end})
+    return fetched(CAUSED, _OF_SUMMED | {"days": [day], "start": part.start, "end": part.end})
 
 
 def _together(spans: Spans[str], alike: AlikeGPUs) -> CauseDay:

@@ -2,10 +2,10 @@
 --      step, GPU, job and cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (figures/sql/moments.sql:
 --      arrays of one length); eras (its moments, each once);
---      steps (their starts, or none: in which of them an entry lies, from 0 on; sums of days lie in none); use_sums (whether sums of days can answer); kept_days (days of
---      whose summed nodes who asks has all that lies between the moments); is_current (only hours whose
---      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
---      these are few), job_id, cause.
+--      steps (their starts, or none: in which of them an entry lies, from 0 on; sums of days lie in none); use_sums (whether sums of days can answer);
+--      kept_days (days of whose summed nodes who asks has all that lies between the moments); of_summed (nothing of nodes of which the day is
+--      not summed); is_current (only hours whose ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids
+--      (nodes on which it may lie: of one job these are few), job_id, cause.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH calendar AS (
     SELECT
@@ -52,10 +52,13 @@ open_part AS MATERIALIZED (
     CROSS JOIN calendar
     LEFT JOIN summed ON summed.node_id = node.id AND summed.day = calendar.day
     LEFT JOIN diagnosis_diagnosedday AS diagnosed
-        ON %(is_current)s::boolean AND diagnosed.node_id = node.id AND diagnosed.day = calendar.day
+        ON  (%(is_current)s::boolean OR %(of_summed)s::boolean)
+        AND diagnosed.node_id = node.id
+        AND diagnosed.day = calendar.day
     LEFT JOIN ledger_nodeday AS posted
         ON %(is_current)s::boolean AND posted.node_id = node.id AND posted.day = calendar.day
     WHERE summed.node_id IS NULL
+      AND (NOT %(of_summed)s::boolean OR diagnosed.is_summed)
       AND (%(node_ids)s::bigint[] IS NULL OR node.id = ANY(%(node_ids)s::bigint[]))
 ),
 part AS MATERIALIZED (
@@ -64,7 +67,8 @@ part AS MATERIALIZED (
         open_part.day,
         CASE WHEN cardinality(%(steps)s::timestamptz[]) = 0 THEN 0
              ELSE width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 END AS step,
-        width_bucket(entry.start, %(eras)s::timestamptz[]) AS era,
+        CASE WHEN cardinality(%(eras)s::timestamptz[]) = 0 THEN 0
+             ELSE width_bucket(entry.start, %(eras)s::timestamptz[]) END AS era,
         entry.gpu_id,
         entry.job_id,
         entry.cause,
@@ -103,17 +107,16 @@ SELECT
     part.node_id,
     part.step,
     part.era,
-    array_to_string(named.causes, ',') AS causes,
+    array_to_string((SELECT causes FROM named), ',') AS causes,
     string_agg(
         diagnosis_span(
-            gpu_id, job_id, array_position(named.causes, cause), confidence, held_ms, idle_certain_ms, idle_probable_ms, stalled_probable_ms,
+            gpu_id, job_id, array_position((SELECT causes FROM named), cause), confidence, held_ms, idle_certain_ms, idle_probable_ms, stalled_probable_ms,
             stalled_potential_ms, underused_ms, low_ms, high_ms
         ),
         ''::bytea
     ) AS spans
 FROM part
-CROSS JOIN named
-GROUP BY part.node_id, part.day, part.step, part.era, named.causes
+GROUP BY part.node_id, part.day, part.step, part.era
 UNION ALL
 SELECT summed.node_id, 0, width_bucket(summed.start, %(eras)s::timestamptz[]), kept.causes, kept.spans
 FROM summed
