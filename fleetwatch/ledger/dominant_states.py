@@ -7,7 +7,6 @@ same: of weeks that are looked at again only what changed is read.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,10 @@ from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.ledger.state_days import DayHours
 from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, Interval
 from fleetwatch.lib.kept import Kept
-from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
 
 # of all days together: three months of 10,000 GPUs in steps of 8 hours
 MOST_BYTES = 16 * 2**20
 UNKNOWN = -1
-
-_VERSIONS = read_statement("ledger/sql/state_day_versions.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
 def _days(days: Sequence[date], hours: int) -> Iterator[tuple[date, _Day]]:
     """Those of which there are entries, in steps of so many hours."""
     # read before the entries: what is posted meanwhile makes the version another one
-    versions: dict[date, Decimal] = dict(fetched(_VERSIONS, {"days": list(days)}))
+    versions = state_days.versions_of(days)
     kept = {day: _KEPT.read((day, hours), versions[day]) for day in versions}
     missing = [day for day in days if kept.get(day) is None]
     yield from ((day, made) for day, made in kept.items() if made is not None)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 
 import numpy as np
 import zstandard
@@ -33,7 +34,7 @@ _OF_DAY = (HOURS, len(SHOWN_STATES))
 _GPU_BYTES = 8 + 4 * HOURS * len(SHOWN_STATES)
 
 _STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
-_VERSIONS = read_statement("ledger/sql/versions_of_days.sql")
+_VERSIONS = read_statement("ledger/sql/state_day_versions.sql")
 _STATE_DAYS = read_statement("ledger/sql/state_days.sql")
 _OLD = read_statement("ledger/sql/old_state_days.sql")
 
@@ -106,7 +107,7 @@ def spent(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
     return total
 
 
-def versions_of(days: Sequence[date]) -> dict[date, int]:
+def versions_of(days: Sequence[date]) -> dict[date, Decimal]:
     """Of each of these UTC days a number that is another one once any entry of it is; of one that
     no node has there is none.
     """

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 from django.db.models import Sum
@@ -99,7 +100,7 @@ def _days(hours: Interval, machines: "_Machines") -> Iterator[tuple[Ints, Ints]]
         yield day.starts_ms, parts
 
 
-def _kept_days(versions: Mapping[date, int], digest: str, models: int) -> dict[date, Ints]:
+def _kept_days(versions: Mapping[date, Decimal], digest: str, models: int) -> dict[date, Ints]:
     """Parts x models x hours of the days that are kept in these versions."""
     shape = (len(HourParts._fields), models, HOURS)
     kept = {day: _KEPT.read((day, digest), version) for day, version in versions.items()}

@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwatch.inventory.models import GPU, GPUModel
-from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger.models import Entry, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.planning.selectors import Narrowed, model_hours
 from tests.ledger.fleet import BUSY, EMPTY, T0, Sender, a_job, held, hour, post
@@ -52,3 +52,17 @@ def test_what_is_kept_of_all_gpus_is_not_told_of_some_nor_of_another_model():
     assert held_ms(node="n2") == []
     GPU.objects.update(model=GPUModel.objects.create(name="another"))
     assert held_ms() == [("another", [HOUR_MS])]
+
+
+def test_an_hour_posted_anew_is_read_anew_though_another_nodes_day_went():
+    sender = Sender()
+    post(sender.batch(T0, *[BUSY] * 60, **JOB), Sender(node="n2").batch(T0, *[BUSY] * 60))
+    before = held_ms(node="n1")
+
+    both = sum(NodeDay.objects.values_list("version", flat=True))
+    NodeDay.objects.filter(node__name="n2").delete()
+    post(sender.batch(T0 + HOUR_MS, *[BUSY] * 60, **JOB))
+    # posted as often as both were before
+    NodeDay.objects.update(versions=[both, *[0] * 23])
+
+    assert held_ms(node="n1") != before
