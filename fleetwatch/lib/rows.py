@@ -94,10 +94,20 @@ def fetch_ahead(*asked: Asked) -> None:
 def _asked_ahead(statement: str, parameters: Parameters) -> list[Row] | None:
     """What was asked ahead, with the same parameters."""
     kept: Any = memo.kept_answer(fetch_ahead, statement)
-    if kept is memo.NOT_KEPT or kept[0] != parameters:
+    if kept is memo.NOT_KEPT or _comparable(kept[0]) != _comparable(parameters):
         return None
     answer: list[Row] = kept[1]
     return answer
+
+
+def _comparable(parameters: Parameters) -> dict[Any, Any]:
+    """By name or place; of an array its numbers: two arrays are not equal or unequal, but each of
+    their numbers.
+    """
+    named = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters)
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in named
+    }
 
 
 def _fetched(

@@ -1,9 +1,10 @@
 """Statements that are written once per process, and what is read by them."""
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import Group
 from django.contrib.sessions.models import Session
-from django.db import NotSupportedError, transaction
+from django.db import DataError, NotSupportedError, transaction
 from django.db.models.functions import Length
 from django.utils import timezone
 
@@ -96,9 +97,33 @@ def test_what_is_asked_ahead_in_one_go_is_there_when_it_is_asked_for(
     assert fetched(*count, is_fixed=True) == [(3,)]  # after the look
 
 
+def test_what_is_asked_ahead_of_an_array_of_ids_is_there_for_these_alone(
+    django_assert_num_queries,
+):
+    statement = "SELECT id FROM unnest(%(ids)s::bigint[]) AS asked (id)"
+
+    with remembering():
+        fetch_ahead(Asked(statement, {"ids": np.array([1, 2])}))
+        for ids, queries in (([1, 2], 0), ([1, 3], 1), ([1], 1), ([], 1)):
+            wanted = {"ids": np.array(ids, dtype=np.int64)}
+            with django_assert_num_queries(queries):
+                assert fetched(statement, wanted, is_fixed=True) == [(each,) for each in ids]
+
+
 def test_who_does_not_only_look_asks_for_nothing_ahead(names, django_assert_num_queries):
     with django_assert_num_queries(0):
         fetch_ahead(names.asked(ids=[]))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_of_what_is_asked_ahead_leaves_the_connection_as_it_was():
+    one, wrong = Asked("SELECT 1", ()), Asked("SELECT 1 / %(by)s::int", {"by": 0})
+
+    for asked in ((wrong, one), (one, wrong), (one, wrong, one)):
+        with remembering():
+            with pytest.raises(DataError):
+                fetch_ahead(*asked)
+            assert fetched(*one, is_fixed=True) == [(1,)]
 
 
 def test_behind_a_pooler_nothing_is_asked_ahead(names, settings, django_assert_num_queries):
