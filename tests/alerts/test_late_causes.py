@@ -64,6 +64,18 @@ def test_the_reminder_names_the_cause_that_the_first_message_did_not_know(told_e
     assert "Fix: " in reminder["text"]
 
 
+@pytest.mark.parametrize("code", ["gpu_fault", "straggler"])
+def test_a_cause_whose_fix_has_nothing_to_type_is_named_too(told_early, code):
+    job = Job.objects.get(key=people.KEY)
+    told.cause(code, of=job, on=GPU.objects.first() or told.gpu(), start=NINE)
+    longer(told_early, 92)
+    announcing.run(at(92))
+
+    *_, reminder = messages()
+
+    assert likely_of(reminder).startswith(f"{BY_CODE[code].title}: ")
+
+
 def test_that_it_is_over_is_told_with_the_cause_and_what_to_do_if_it_comes_back(told_early):
     diagnosed()
     Job.objects.update(end_ms=ms(40))

@@ -43,10 +43,15 @@ def _in_lines(action: str, breach: Breach) -> list[Closing]:
     """An action, cut behind each command that it says to type in between."""
     pieces = []
     rest = action
-    while cuts := [rest.find(code) + len(code) for code in breach.codes if f"{code} " in rest]:
+    while cuts := [rest.find(f"{code} ") + len(code) for code in _codes_within(rest, breach)]:
         pieces.append(rest[: min(cuts)])
         rest = rest[min(cuts) :].strip()
     return [of_action(each, breach) for each in (*pieces, rest)]
+
+
+def _codes_within(text: str, breach: Breach) -> list[str]:
+    """The commands that words follow; an empty one would be cut off for ever."""
+    return [code for code in breach.codes if code and f"{code} " in text]
 
 
 def of_action(action: str, breach: Breach, *, before: str = "") -> Closing:

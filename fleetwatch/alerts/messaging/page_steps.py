@@ -75,7 +75,7 @@ def _with_cause(breach: Breach, likely: Likely | None) -> Breach:
     if likely is None:
         return breach
     lines = (*breach.lines, (LIKELY, f"{likely.title}: {likely.sentence}"))
-    codes = (*breach.codes, *(code_of(step) for step in likely.steps[:1]))
+    codes = (*breach.codes, *filter(None, map(code_of, likely.steps[:1])))
     actions = _actions(breach, likely)
     finding_id = likely.finding_id
     return replace(breach, lines=lines, actions=actions, codes=codes, finding_id=finding_id)
