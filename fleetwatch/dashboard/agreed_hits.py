@@ -2,6 +2,7 @@
 decision, and findings by the reason that somebody wrote down.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -74,13 +75,18 @@ def incidents(now: datetime) -> QuerySet[Incident]:
 
 
 def has_reason(word: str) -> Q:
-    """Findings of which somebody wrote the word when they were decided about."""
-    return Q(pk__in=Said.objects.filter(note__icontains=word).values("finding"))
+    """Findings of which somebody wrote the word when they were decided about; whom one was given
+    to the reader may not know by name.
+    """
+    notes = Said.objects.filter(note__icontains=word).exclude(kind=Said.Kind.ASSIGNED)
+    return Q(pk__in=notes.values("finding"))
 
 
 def was_muted_for(word: str) -> Q:
-    """Incidents with the word in the reason why they are no waste."""
-    return Q(muted__startswith=ACCEPTED, muted__icontains=word)
+    """Incidents with the word in the reason why they are no waste, which stands behind until when
+    that is said.
+    """
+    return Q(muted__iregex=rf"^{ACCEPTED} until .+: .*{re.escape(word)}")
 
 
 def exempt_for(text: str, now: datetime) -> list[int]:

@@ -129,6 +129,14 @@ def test_the_reason_why_an_incident_is_no_waste_finds_it():
     over = incident("slurm/della/8", muted="accepted until 2026-12-06 09:49 UTC: a workshop")
 
     assert ("incident", f"/incidents/{over.pk}") in found("workshop")
+    for no_reason in ("accepted", "until", "UTC", "09:49", "w.rkshop"):
+        assert ("incident", f"/incidents/{over.pk}") not in found(no_reason)
+
+
+def test_nobody_learns_by_a_search_whom_a_finding_was_given_to(wasted):
+    Said.objects.create(finding=wasted, kind="assigned", at=NOW, note="to carol: please look")
+
+    assert ("finding", f"/findings/{wasted.pk}") not in found("carol")
 
 
 def test_nobody_finds_by_its_reason_what_is_not_theirs_to_see(client, wasted):
