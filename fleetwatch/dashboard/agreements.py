@@ -19,7 +19,7 @@ from fleetwatch.alerts.selectors import timeline
 from fleetwatch.alerts.silences import endable, in_words
 from fleetwatch.diagnosis.findings.alternatives import Key
 from fleetwatch.diagnosis.findings.deciding import decidable
-from fleetwatch.diagnosis.findings.inbox import AGREED, Explained
+from fleetwatch.diagnosis.findings.inbox import AGREED, Explained, seen_ids
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.diagnosis.selectors import history
@@ -202,15 +202,22 @@ def of_incident(incident: Incident, reader: User, now: datetime) -> list[Agreeme
 
 
 def _decided(findings: Collection[Finding], reader: User, now: datetime) -> Iterator[Agreement]:
-    """What was decided on each of these, with where the reader ends it."""
+    """What was decided on each of these, with where the reader ends it; to whom an incident was
+    given alone its finding is no page.
+    """
     remarks = history(*findings)
     closed = [each for each in findings if each.status == Finding.Status.DISMISSED]
     may_end = decidable(reader, closed, now=now) if closed else ()
+    seen = seen_ids([finding.pk for finding in findings])
     for finding in findings:
         agreement = _of_finding(finding, status(finding, now), remarks)
         if agreement is not None:
             end = reverse("finding_decide", args=[finding.pk, "reopen"])
-            yield replace(agreement, end_address=end if finding.pk in may_end else "")
+            yield replace(
+                agreement,
+                address=agreement.address if finding.pk in seen else "",
+                end_address=end if finding.pk in may_end else "",
+            )
 
 
 def _of_acceptance(silence: Silence, reader: User, now: datetime) -> list[Agreement]:

@@ -5,8 +5,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.measuring.month_drivers import opens_budget
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.incident_pages import uuids_of
 from fleetwatch.inventory import selectors as inventory
@@ -42,6 +43,19 @@ def places(breach: Breach) -> Places:
     is_explained = bool(gpus) and _is_explained(breach)
     shown = [Place(gpu, _explained(gpu, breach) if is_explained else "") for gpu in first]
     return Places(shown, len(gpus) - len(first))
+
+
+def is_page_seen(breach: Breach) -> bool:
+    """Whether the reader sees the page of what it is about: to whom an incident was given alone its
+    job, team or budget is none.
+    """
+    if sight() is None:
+        return True
+    if breach.kind == "job":
+        return visible(Job.objects.filter(key=breach.subject)).exists()
+    if breach.kind == "team":
+        return visible_teams().filter(slug=breach.subject).exists()
+    return opens_budget(breach)
 
 
 def _place_of(gpu: GPU) -> tuple[str, int, str]:

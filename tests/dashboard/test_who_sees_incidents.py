@@ -8,9 +8,12 @@ from fleetwatch.accounts import people
 from fleetwatch.accounts.models import OthersShown, Team
 from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts.models import Rule
+from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, keys
+from tests.diagnosis import told
+from tests.markup import in_text, tight
 
 
 class TestWhoSees:
@@ -74,6 +77,21 @@ class TestWhoSees:
             assert "node-001 GPU 0" in " ".join(page.split())
             assert "/gpus/" not in page
             assert "/nodes/" not in page
+
+    def test_to_whom_it_was_given_alone_it_links_no_job_and_no_finding(self, viewer):
+        dismissed = told.finding(told.job("slurm/della/2"), "idle_held")
+        decide(
+            dismissed.pk,
+            Decision("dismiss", "the hot spare"),
+            by=factories.user(role="admin", username="boss"),
+            now=NOW,
+        )
+
+        page = tight(viewer.get(f"/incidents/{self.given.pk}").content.decode())
+
+        assert "not waste, until somebody ends that · the hot spare" in in_text(page)
+        assert "/findings/" not in page
+        assert "/jobs/slurm/" not in page
 
     def test_only_the_rules_of_what_is_seen_are_offered_and_asked_for(self, viewer):
         hidden = Rule.objects.get(condition="job_hung")

@@ -47,7 +47,7 @@ from fleetwatch.dashboard import agreements, incident_pages, slowed_gpus
 from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
-from fleetwatch.dashboard.incident_places import places
+from fleetwatch.dashboard.incident_places import is_page_seen, places
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page
@@ -356,7 +356,7 @@ def _subject_url(user: User, breach: Breach, period: Period) -> str:
         match = resolve(breach.path)
     except Resolver404:
         return ""
-    if not may_open(user, match):
+    if not may_open(user, match) or not is_page_seen(breach):
         return ""
     return f"{breach.path}?{_around(breach, period)}"
 
