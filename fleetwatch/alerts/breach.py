@@ -269,7 +269,8 @@ class Condition:
     `being` is what its subjects are in breach, as in "it stopped being idle" ("": no such word);
     `covers` what the dollars of its incidents are of, `state` the ledger's that its subjects' GPU
     time is in meanwhile ("": it is about none), `severities` which of its incidents are of another
-    severity than the rule's ("": none).
+    severity than the rule's ("": none). `judged_ms`: for how long after its time what it measures
+    may be judged; what is known by then is not late.
     """
 
     name: str
@@ -296,6 +297,7 @@ class Condition:
     covers: str = "its GPUs' time"
     state: str = ""
     severities: str = ""
+    judged_ms: int = 0
 
     @property
     def hears_first(self) -> str:

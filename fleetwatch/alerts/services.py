@@ -376,7 +376,7 @@ class _Writing:
 
     def is_late(self, episode: Episode) -> bool:
         """Whether it was too old when it arrived to tell anybody."""
-        return episode.until_ms < to_ms(self.now) - LATE_MS
+        return episode.until_ms < to_ms(self.now) - LATE_MS - self.watched.judged_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,21 @@ def test_while_an_hour_waits_for_diagnosis_it_accuses_nobody_where_people_agreed
     assert states(5) == [("ana", "firing")]
 
 
+@pytest.mark.parametrize("name", ["waste_of_team", "waste_of_person"])
+def test_people_are_told_of_what_had_to_wait_for_diagnosis(name):
+    """Its hours are as old as that by then, and no telemetry came late."""
+    a_money_rule(name, 10, minutes=60)
+    wasted("eve", 0)
+    agreed("eve", 0)
+    wasted("ana", 1, 2, 3, 4)
+
+    for quarter in range(3 * 4, 6 * 4):
+        states(quarter / 4 + 0.05)
+
+    [incident] = Incident.objects.all()
+    assert (incident.is_late, incident.muted) == (False, "")
+
+
 def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_where_something_is_agreed():
     rule = a_money_rule("waste_of_team", 15, minutes=120)
     nlp_wastes(1, 2, 3, 5, 6, 7, 8)

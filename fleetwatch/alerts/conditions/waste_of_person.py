@@ -102,4 +102,5 @@ CONDITION = Condition(
     highest=highest,
     every_minutes=15,
     covers="what was wasted",
+    judged_ms=waste_rates.JUDGED_MS,
 )

@@ -56,4 +56,5 @@ CONDITION = Condition(
     highest=partial(waste_rates.highest, group_by="team"),
     every_minutes=15,
     covers="what was wasted",
+    judged_ms=waste_rates.JUDGED_MS,
 )

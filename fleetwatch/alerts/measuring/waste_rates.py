@@ -54,6 +54,7 @@ HELD_BY = ("scheduler", "cluster", "team")
 FEW = 8  # periods; of more one look at their hours costs less than a look at each
 # an hour is diagnosed minutes after it is posted; what is not after so long counts as waste
 DIAGNOSED_MS = 2 * HOUR_MS
+JUDGED_MS = DIAGNOSED_MS + HOUR_MS  # the rules look at hours each quarter of one
 NOT_EXPLAINED_USD_MS = HOUR_MS // 100  # a cent: what less is not explained is a rounding
 
 # what a user or team has of an interval; None = nothing
