@@ -29,9 +29,13 @@ def stopped(
     what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
     over_ms = (episode.clear_from_ms or 0) + clear_ms
     if over_ms <= now_ms and again is not None:
-        rests = _rests(what, episode, again, clock)
         over = "" if again.is_gap else _over(episode.until_ms + clear_ms, now_ms, clock)
-        return one_line(f"{rests}: {_again(being, again, over, now_ms, clock)}.", LONGEST_NOTE)
+        then = _again(being, again, over, now_ms, clock)
+        whole = f"{_rests(what, episode, again, clock)}: {then}."
+        if len(whole) > LONGEST_NOTE:  # of moments of other days
+            again = again._replace(counted_ms=again.since_ms)
+            whole = f"{_rests(what, episode, again, clock)}: {then}."
+        return one_line(whole, LONGEST_NOTE)
     return f"{what}; it resolves{_at(over_ms, now_ms, clock)} {_then(being)}"
 
 

@@ -114,6 +114,24 @@ def test_a_pause_with_a_gap_in_its_data_says_from_when_on_it_is_counted():
     )
 
 
+def test_what_a_note_has_no_room_for_is_left_out_and_no_sentence_is_cut():
+    """Around midnight each moment has its day."""
+    start = 14 * 60.0
+    incident = spells(
+        ("quiet", start, start + 40),
+        ("active", start + 40, start + 41),
+        ("quiet", start + 41, start + 50),
+        ("unobserved", start + 50, start + 52),
+        ("quiet", start + 52, start + 62),
+        evaluated=(start + 40, start + 62),
+    )
+
+    assert incident.note == (
+        "It stopped being idle at Fri 20 Nov, 23:40 UTC and has been quiet since Fri 20 Nov, 23:41"
+        " UTC: idle again if still quiet at 00:07 UTC, over if it works before."
+    )
+
+
 def test_what_nobody_saw_work_did_not_stop_where_its_data_has_a_gap():
     incident = spells(
         ("quiet", 0, 40), ("unobserved", 40, 42), ("quiet", 42, 50), evaluated=(40, 50)
@@ -124,6 +142,30 @@ def test_what_nobody_saw_work_did_not_stop_where_its_data_has_a_gap():
     assert incident.note == (
         "No data from 09:40 UTC to 09:42 UTC, quiet since: idle again if still quiet at 09:57 UTC."
     )
+
+
+@pytest.mark.parametrize("hours", [10, 23])
+def test_a_gap_longer_than_a_rule_looks_back_is_one_at_each_look(hours):
+    back = 40 + hours * 60
+    incident = spells(
+        ("quiet", 0, 40), ("quiet", back, back + 10), evaluated=(40, back - 1, back + 10, back + 11)
+    )
+
+    assert not incident.has_stopped
+    assert incident.note.startswith("No data from ")
+    assert incident.note.partition(", quiet since: ")[2].startswith("idle again if still quiet at ")
+
+
+def test_what_rests_for_longer_than_a_rule_looks_back_rests_since_it_stopped():
+    """A policy may call sessions idle after hours alone."""
+    incident = spells(
+        ("quiet", 0, 40),
+        ("active", 40, 41),
+        *(("quiet", 41 + 19 * n, 60 + 19 * n) for n in range(10)),
+        evaluated=(40, *range(50, 231, 15), 231),
+    )
+
+    assert "has been quiet since 09:41 UTC: " in incident.note
 
 
 def test_what_is_over_and_rests_again_says_when_it_worked_and_that_it_opens_again():

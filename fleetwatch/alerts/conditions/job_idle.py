@@ -93,10 +93,11 @@ def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None
     # a pause that ended before it was idle: of one that goes on nobody knows yet
     paused = parts.within(("quiet",)) & (parts.is_idle == 0) & job_lanes.is_before(parts, active)
     measured = job_lanes.measured(parts.marked(idle, active | paused), levels, watch)
+    whole = job_lanes.back_to_breach(parts, watch)
     return replace(
         measured,
-        again=idle_again(parts, watch, needed),
-        cleared_of=idle_ends(parts, watch, zone()),
+        again=idle_again(whole, watch, needed),
+        cleared_of=idle_ends(whole, watch, zone()),
     )
 
 

@@ -150,6 +150,19 @@ def job_parts(watch: Watch, wanted: Collection[str]) -> Parts:
     return candidates.with_rows(_runs((), others, watch.start_ms, watch.end_ms))
 
 
+def back_to_breach(parts: Parts, watch: Watch) -> Parts:
+    """The same, of what fires from where its breach was seen last on, also where that is before the
+    period.
+    """
+    before = {key: at.until_ms for key, at in watch.firing.items() if at.until_ms <= watch.start_ms}
+    if not before:
+        return parts
+    firing = Job.objects.filter(key__in=before).values_list("pk", flat=True)
+    job_ids = np.array(firing, dtype=np.int64)
+    others = parts.where(~np.isin(parts.job_id, job_ids))
+    return others.with_rows(_runs((), job_ids, min(before.values()) - 1, watch.end_ms))
+
+
 @read_once  # several rules of an evaluation look at the same time
 def _candidate_parts(wanted: tuple[str, ...], start_ms: int, end_ms: int) -> Parts:
     return _runs(wanted, np.zeros(0, dtype=np.int64), start_ms, end_ms)
