@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -10,7 +11,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.visibility import Sight, seeing
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.measuring.month_drivers import with_drivers
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.messaging.group_news import Reader, read_news
+from fleetwatch.alerts.models import Incident, IncidentGroup, Rule
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.jobs.models import Job
@@ -23,6 +25,7 @@ from tests.dashboard.shown_incidents import breach
 from tests.diagnosis.told import cause, finding
 from tests.markup import in_text, tight
 
+UTC = ZoneInfo("UTC")
 FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}
 
 
@@ -248,6 +251,18 @@ def test_a_message_names_no_cause_where_none_is_known(db, spending):
 
 def test_a_message_of_a_month_without_dollars_names_nobody(db):
     assert message_lines(budget_incident("teams/nlp")) == {}
+
+
+@pytest.mark.parametrize("is_stranger", [True, False])
+def test_strangers_who_may_not_open_the_budget_are_not_told_who_spent_it(db, spending, is_stranger):
+    incident = budget_incident("teams/nlp")
+    group = IncidentGroup.objects.create(rule=incident.rule, key="nlp", opened_at=NOW)
+    Incident.objects.update(group=group)
+    [news] = read_news([group])
+
+    message = news.message(UTC, NOW, reader=Reader(is_stranger=is_stranger))
+
+    assert ("Top spender" in dict(message.fields)) is not is_stranger
 
 
 @pytest.mark.parametrize(

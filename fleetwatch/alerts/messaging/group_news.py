@@ -122,7 +122,7 @@ class GroupNews:
             leads_to_budgets=not reader.is_stranger and opens_budget(self.first_breach),
             escalated=self._asked(zone, now) if reader.is_next else "",
         )
-        cases = _advised(self.cases(setting), now)
+        cases = _advised(self.cases(setting), now, reader)
         if reader.is_owner:
             cases = [replace(each, breach=without_asking(each.breach)) for each in cases]
         if again:
@@ -217,13 +217,19 @@ def _shown(user: User | None) -> User | None:
     return person_shown(user, people_shown([user.username])) if user else None
 
 
-def _advised(bare: Sequence[Case], now: datetime) -> list[Case]:
-    """Each with what its page says of the cause and to do first."""
-    standing = [
-        left(each.breach) if each.resolution else with_drivers(each.breach, now) for each in bare
-    ]
+def _advised(bare: Sequence[Case], now: datetime, reader: Reader) -> list[Case]:
+    """Each with what its page says of the cause and to do first; who spent a budget is named to no
+    strangers.
+    """
+    standing = [_standing(each, now, reader) for each in bare]
     breaches = with_causes([advised(each, now) for each in standing], now)
     return [replace(each, breach=of) for each, of in zip(bare, breaches, strict=True)]
+
+
+def _standing(case: Case, now: datetime, reader: Reader) -> Breach:
+    if case.resolution:
+        return left(case.breach)
+    return case.breach if reader.is_stranger else with_drivers(case.breach, now)
 
 
 def _case(incident: Incident, setting: Setting) -> Case:
