@@ -49,6 +49,8 @@ def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):
     [
         ((RAISED_AT,), True),
         ((FIRED_AT + timedelta(minutes=1), RAISED_AT), False),
+        # it did for hours before it was raised, by what came late
+        ((FIRED_AT + timedelta(hours=2), RAISED_AT), False),
         ((NOW,), False),  # after it was raised: of what was before nothing is known
     ],
 )
@@ -83,3 +85,16 @@ def test_a_budget_that_was_spent_before_it_was_set_says_that(admin, set_at, says
     shown = timeline(admin, key="fleet", rule=rule, facts={"kind": "budget"})
 
     assert ("before this budget was set" in shown) == says
+
+
+def test_the_next_months_budget_is_no_reason_why_this_ones_was_raised_late(admin):
+    month = NOW.date().replace(day=1)
+    usual = {"amount": Decimal(100), "created_by": "ann"}
+    Budget.objects.create(month=month, created_at=FIRED_AT - timedelta(days=1), **usual)
+    later = month.replace(month=month.month + 1)
+    Budget.objects.create(month=later, created_at=RAISED_AT - timedelta(hours=1), **usual)
+    rule = Rule.objects.get(condition="budget_spent")
+
+    shown = timeline(admin, key="fleet", rule=rule, facts={"kind": "budget"})
+
+    assert "before this budget was set" not in shown

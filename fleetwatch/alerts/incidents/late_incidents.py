@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.conditions.hub_behind import EVALUATION
 from fleetwatch.alerts.measuring.budget_months import slug_of
 from fleetwatch.alerts.models import RAISED_LATE_MS, Incident
-from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.budgets import calendar
+from fleetwatch.budgets.budgets import WHOLE_FLEET, counting
 from fleetwatch.budgets.models import Budget
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -40,12 +42,13 @@ def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
 
 
 def _nobody_looked(incident: Incident) -> bool:
-    """Whether the hub looked at no rule for long after the limit was reached: it did not run."""
-    fired_at = from_ms(incident.fired_or_since_ms)
-    first_at = first_run_since(EVALUATION, fired_at)
-    if first_at is None or first_at > incident.opened_at:
+    """Whether the hub looked at no rule from long before it was raised on: its first look since the
+    limit was reached raised it.
+    """
+    first_at = first_run_since(EVALUATION, from_ms(incident.fired_or_since_ms))
+    if first_at is None:
         return False
-    return to_ms(first_at) - to_ms(fired_at) >= RAISED_LATE_MS
+    return 0 <= to_ms(incident.opened_at) - to_ms(first_at) < RAISED_LATE_MS
 
 
 def _data_came(incident: Incident) -> str:
@@ -62,11 +65,12 @@ def _data_came(incident: Incident) -> str:
 
 
 def _is_of_newer_budget(incident: Incident) -> bool:
-    """Whether the budget that held when it was raised was set after its limit was reached."""
+    """Whether the budget that counted when it was raised was set after its limit was reached."""
     if incident.facts.get("kind") != "budget":
         return False
     slug = slug_of(incident.subject)
     of_team = {"team": None} if slug == WHOLE_FLEET else {"team__slug": slug}
     rows = Budget.objects.filter(created_at__lte=incident.opened_at, **of_team)
-    set_at = rows.order_by("-created_at").values_list("created_at", flat=True).first()
-    return set_at is not None and set_at > from_ms(incident.fired_or_since_ms)
+    fired_at = from_ms(incident.fired_or_since_ms)
+    budget = counting(rows, calendar.month_of(fired_at, zone()))
+    return budget is not None and budget.created_at > fired_at
