@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
 
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from agent import wire
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
 
 BACK = timedelta(hours=24)
-
-
-LONGEST_BATCH_MS = HOUR_MS  # what one brings; older batches hold nothing of a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def first_received_at(node_id: int, at_ms: int) -> datetime | None:
     rows = Batch.objects.filter(
         node_id=node_id,
         # by the index telemetry_batch_by_node
-        start_ms__gt=at_ms - LONGEST_BATCH_MS,
+        start_ms__gt=at_ms - wire.MAX_SPAN_MS,
         start_ms__lte=at_ms,
         end_ms__gt=at_ms,
     )

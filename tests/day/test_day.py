@@ -12,7 +12,7 @@ OPS, NLP = "C0OPS", "C0NLP"
 
 
 def alerts(told: Told, at: str, place: str) -> list[str]:
-    """What stands there, digests left out: its title without sign and what follows the GPUs."""
+    """What stands there, digests left out: its title without signs and what follows the GPUs."""
     titles = (title for title in told.moments[at].titles(place) if "GPU week" not in title)
     return [_short(title) for title in titles]
 
@@ -21,7 +21,7 @@ def _short(title: str) -> str:
     mark, _, text = title.rpartition("🟠 ")
     for sign in ("🟢 ", "🔴 "):
         mark, text = (mark, text) if sign not in text else text.split(sign)
-    return mark + " · ".join(text.split(" · ")[:2])
+    return mark + " · ".join(text.removeprefix("escalated · ").split(" · ")[:2])
 
 
 def mails(told: Told, at: str) -> list[tuple[str, str]]:
