@@ -31,12 +31,17 @@ def stopped(
     if over_ms <= now_ms and again is not None:
         over = "" if again.is_gap else _over(episode.until_ms + clear_ms, now_ms, clock)
         then = _again(being, again, over, now_ms, clock)
-        whole = f"{_rests(what, episode, again, clock)}: {then}."
-        if len(whole) > LONGEST_NOTE:  # of moments of other days
-            again = again._replace(counted_ms=again.since_ms)
-            whole = f"{_rests(what, episode, again, clock)}: {then}."
-        return one_line(whole, LONGEST_NOTE)
+        return _resting(what, then, episode, again, clock)
     return f"{what}; it resolves{_at(over_ms, now_ms, clock)} {_then(being)}"
+
+
+def _resting(what: str, then: str, episode: Episode, again: Again, clock: Clock) -> str:
+    """Where moments of other days make it too long, it does not say from when on is counted."""
+    whole = f"{_rests(what, episode, again, clock)}: {then}."
+    if len(whole) > LONGEST_NOTE:
+        short = again._replace(counted_ms=again.since_ms)
+        whole = f"{_rests(what, episode, short, clock)}: {then}."
+    return one_line(whole, LONGEST_NOTE)
 
 
 def _again(being: str, again: Again, over: str, now_ms: int, clock: Clock) -> str:
