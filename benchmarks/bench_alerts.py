@@ -1,4 +1,5 @@
-"""Alerts: CPU seconds of evaluating rules each minute, and of trying them on a month.
+"""Alerts: CPU seconds of evaluating rules each minute, and of trying them on a month; and pages of
+the fleet that was diagnosed for that.
 
 A fleet's newest day is posted from windows and diagnosed; the month before is tiled from it (other
 GPUs, jobs and people), and GPU faults, budgets and dear days are added. A rule is evaluated once,
@@ -15,9 +16,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from benchmarks import reference
+from benchmarks import opened_pages, reference
 from benchmarks.apart import apart, say
 from benchmarks.fleet import DAY, Fleet
+from benchmarks.opened_pages import Opened
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 
@@ -27,6 +29,7 @@ FLEETS = {
     Size.QUICK: ((104, 1), (1000, DAYS)),
     Size.FULL: ((104, 1), (1000, DAYS), (10_000, 1)),
 }
+ROUNDS = 3  # of opening each page
 DISTINCT = 16  # nodes whose windows are drawn, the others echo them: drawing takes most of the time
 Found = TypeVar("Found")
 POLICY = "job_idle, by a policy that ends jobs"
@@ -66,6 +69,7 @@ class Measured:
     accused: Counter[str] = field(default_factory=Counter)  # incidents of how jobs work, by truth
     together: float = 0.0  # all that ship switched on, a minute, and telling of them
     kernels: list[float] = field(default_factory=list)  # CPU seconds of one, before and after
+    opened: Opened | None = None  # pages, of a fleet of more than a day
 
     @property
     def kernel_s(self) -> float:
@@ -87,14 +91,23 @@ class Growth:
 
 
 def run(size: Size) -> list[Table]:
-    """CPU seconds a minute of evaluating every rule, and of trying each on 30 days."""
+    """CPU seconds a minute of evaluating every rule, and of trying each on 30 days; pages of a
+    fleet that was diagnosed.
+    """
     small, *measured = [apart(measure_fleet, *fleet) for fleet in FLEETS[size]]
-    return [table(each, small) for each in measured]
+    return [
+        *(table(each, small) for each in measured),
+        *(
+            opened_pages.table(each.opened, each.gpus, f"{each.rows['findings']:,} findings")
+            for each in measured
+            if each.opened is not None
+        ),
+    ]
 
 
 def measure_fleet(gpus: int, days: int) -> Measured:
     """What alerts cost on a fleet of so many GPUs and days, which is made for that."""
-    with running_hub() as hub:
+    with running_hub(with_web=True) as hub:
         fleet = Fleet(gpus, ledger_days=days, distinct=DISTINCT)
         fleet.fill(os.cpu_count() or 1)
         say(f"{gpus:,} GPUs are filled")
@@ -116,6 +129,7 @@ def measure(hub: Hub, gpus: int, end: datetime, days: int) -> Measured:
     measured = Measured(gpus, days, rows=alert_fleet.counts())
     measured.kernels.append(reference.kernel_s(hub))
     if days > 1:
+        measured.opened = opened_pages.opened(hub, ROUNDS)
         _try_all(hub, measured, end)
     else:
         measured.accused = alert_fleet.accused(Interval(end - DAY, end))

@@ -7,17 +7,18 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks import questions
+from benchmarks import opened_pages, questions
 from benchmarks.apart import apart, say
 from benchmarks.client import Reader, post_all
 from benchmarks.fleet import DAY, Fleet
+from benchmarks.opened_pages import Opened
 from benchmarks.peers import Peer, running_peers
 from benchmarks.questions import Day, Took
 from benchmarks.remote_write import http
@@ -41,7 +42,7 @@ REPORT = "report of 30 days by team"
 TIMES = {HEAT: 10}
 OURS = "FleetWatch"
 WRITE_AT_ONCE = 4
-# pages' and reports' targets are of a fleet of this size; of a larger one their growth is
+# the report's target is of a fleet of this size; of a larger one its growth is
 TARGET_GPUS = 1000
 CHECKED_DAYS = 2  # the posted one, and one that is tiled from it
 SLICES_TOLD = 12  # half hours between two lines on the terminal
@@ -60,7 +61,7 @@ class Measured:
     bytes_per_value: dict[str, float] = field(default_factory=dict)
     took: dict[tuple[str, str], Took] = field(default_factory=dict)  # (question, system)
     deviations: dict[tuple[str, str], float] = field(default_factory=dict)
-    pages: dict[str, Took] = field(default_factory=dict)
+    opened: Opened = field(default_factory=Opened)
     post_cpu_s: float = 0.0
     check_s: float = 0.0
 
@@ -83,7 +84,8 @@ def run(size: Size) -> list[Table]:
     measured = [apart(measure, *fleet) for fleet in reversed(fleets)][::-1]
     return [
         *(beside_peers(one) for one in measured if len(one.bytes_per_value) > 1),
-        *(pages_table(one) for one in measured),
+        *(report(one) for one in measured if one.gpus <= TARGET_GPUS),
+        *(opened_pages.table(one.opened, one.gpus) for one in measured),
         growth(measured),
     ]
 
@@ -113,7 +115,7 @@ def measure(gpus: int, with_peers: bool, rounds: int) -> Measured:
                 _ask(found, hub, questions.day_of(fleet.end), peers)
         else:
             _ask(found, hub, questions.day_of(fleet.end), [])
-        _open_pages(found, hub)
+        found.opened = opened_pages.opened(hub, rounds)
         found.check_s = _check_ledger(fleet)
         found.post_cpu_s = _post_again(hub, questions.day_of(fleet.end))
         say("the day is posted again")
@@ -260,49 +262,6 @@ def _report(reader: Reader, took: Took) -> None:
     took.add(page.clock_s, page.cpu_s, len(page.body))
 
 
-def _open_pages(found: Measured, hub: Hub) -> None:
-    """Every page of the fleet over 30 days, and what it loads."""
-    reader = Reader(hub)
-    paths = _paths()
-    for path in paths:
-        reader.get(path)
-    say(f"each of {len(paths)} pages was opened once")
-    for _ in range(found.rounds):
-        for path in paths:
-            page = reader.get(path)
-            found.pages.setdefault(path.split("?")[0], Took()).add(
-                page.clock_s, page.cpu_s, len(page.body)
-            )
-    say("the pages are opened")
-
-
-def _paths() -> list[str]:
-    from fleetwatch.inventory.models import GPU, Node
-    from fleetwatch.jobs.models import Job
-
-    node = Node.objects.order_by("name")[0].name
-    gpu = GPU.objects.filter(node__name=node).order_by("index")[0].uuid
-    job = Job.objects.filter(entry__isnull=False).order_by("-pk")[0].key
-    month = "?from=now-30d&to=now"
-    plain = [
-        "/",
-        "/wasters",
-        "/fleet",
-        "/jobs",
-        "/waste",
-        f"/nodes/{node}",
-        f"/gpus/{gpu}",
-        f"/jobs/{job}",
-        "/charts/spend",
-        "/charts/fleet",
-    ]
-    plain += ["/findings", "/api/v1/fleet/summary", "/api/v1/nodes"]
-    plain += ["/api/v1/jobs", "/api/v1/gpus"]
-    of_no_period = ["/worst", "/budgets", "/reports", "/status", "/settings"]
-    of_no_period += ["/search?q=node"]
-    return [*[path + month for path in plain], f"/explain{month}&gpu={gpu}", *of_no_period]
-
-
 def _check_ledger(fleet: Fleet) -> float:
     """Seconds in which every rule was recomputed over the last days.
 
@@ -393,40 +352,12 @@ def _goals(found: Measured, where: str) -> tuple[Goal, ...]:
     return tuple(Goal(*goal, "x VM", where=where) for goal in decided)
 
 
-def pages_table(found: Measured) -> Table:
-    """Server time of every page over 30 days."""
-    rows = [
-        [path, took.spread, f"{statistics.median(took.cpu_s) * 1000:,.0f}", took.size]
-        for path, took in sorted(found.pages.items(), key=lambda item: -item[1].median_s)
-    ]
+def report(found: Measured) -> Table:
+    """The fleet's report of 30 days, by the ledger."""
+    took = found.of(REPORT, OURS)
     where = f"{found.gpus:,} GPUs x 30 d"
-    return Table(
-        f"Pages: {where}",
-        ["page", "ms", "CPU ms of web and Postgres", "bytes"],
-        rows,
-        notes=(
-            (
-                "over one kept connection to the web server as `manage.py up` starts it; nothing is"
-                " cached between requests"
-            ),
-        ),
-        goals=_page_goals(found, where) if found.gpus <= TARGET_GPUS else (),
-    )
-
-
-def _page_goals(found: Measured, where: str) -> tuple[Goal, ...]:
-    slowest_ms = max(one.median_s for one in found.pages.values()) * 1000
-    return (
-        Goal(
-            "30-day fleet report from the ledger",
-            found.of(REPORT, OURS).median_s,
-            0.3,
-            0.05,
-            "s",
-            where=where,
-        ),
-        Goal("any page, server time: the slowest", slowest_ms, 300, 80, "ms", where=where),
-    )
+    goal = Goal("30-day fleet report from the ledger", took.median_s, 0.3, 0.05, "s", where=where)
+    return Table(f"Report: {where}", ["", "ms"], [[REPORT, took.spread]], goals=(goal,))
 
 
 def growth(measured: Sequence[Measured]) -> Table:
@@ -442,9 +373,7 @@ def growth(measured: Sequence[Measured]) -> Table:
             f"{name}, ms": [one.of(name, OURS).median_s * 1000 for one in measured]
             for name in (HEAT, SERIES, WASTE, REPORT)
         },
-        "slowest page, ms": [
-            max(page.median_s for page in one.pages.values()) * 1000 for one in measured
-        ],
+        "slowest page, ms": [one.opened.slowest_s * 1000 for one in measured],
     }
     rows = [
         [name, *(f"{cost:,.3g}" for cost in costs), f"{_slope(measured, costs):.2f}"]
@@ -479,8 +408,18 @@ def growth(measured: Sequence[Measured]) -> Table:
                 "",
                 where=sizes,
             ),
+            *_growth_of_pages(measured),
         ),
     )
+
+
+def _growth_of_pages(measured: Sequence[Measured]) -> Iterator[Goal]:
+    """From the size of the targets to the next, where both were measured."""
+    ends = [one for one in measured if one.gpus >= TARGET_GPUS][:2]
+    if len(ends) == 2:
+        slope = _slope(ends, [one.opened.slowest_s for one in ends])
+        sizes = f"{ends[0].gpus:,} to {ends[1].gpus:,} GPUs"
+        yield Goal("growth, the slowest page", slope, 0.5, None, "", where=sizes)
 
 
 def _slope(measured: Sequence[Measured], costs: Sequence[float]) -> float:

@@ -63,14 +63,14 @@ class CauseTime:
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[str]:
         kept = self._fleet_days(interval, asked)
-        spans = self._but(kept, interval, asked)
+        spans = self._but([day for day, *_ in kept], interval, asked)
         return joined(fleet_cause_days.spans_of(kept), spans) if kept else spans
 
-    def _but(self, kept: Sequence[FleetDay], interval: Interval, asked: Asked) -> Spans[str]:
+    def _but(self, kept_days: Sequence[date], interval: Interval, asked: Asked) -> Spans[str]:
         """What is not kept of whole cuts, each GPU by itself."""
         wanted = asked.within(interval) | {
             "days": _days(interval),
-            "kept_days": [day for day, *_ in kept],
+            "kept_days": kept_days,
             "use_sums": self.with_sums and asked.step is None,
             "cause": self.cause,
             "is_current": self.is_current,
@@ -83,8 +83,7 @@ class CauseTime:
         on nodes of which they are summed, each with the number of its era; none where more
         than causes and holders is told apart.
         """
-        of_days = self.with_sums and asked.step is None and not self.is_current
-        if not (of_days and asked.is_of_fleet) or asked.of_gpus or asked.of_nodes:
+        if not self._reads_kept(asked) or asked.of_gpus or asked.of_nodes:
             return []
         parts = {day: _part_of(day, interval) for day in _days(interval)}
         of_one_price = {day: part for day, part in parts.items() if asked.eras.is_one(part)}
@@ -93,11 +92,25 @@ class CauseTime:
             for day, of_day in fleet_cause_days.current(of_one_price).items()
         ]
 
+    def _reads_kept(self, asked: Asked) -> bool:
+        of_days = self.with_sums and asked.step is None and not self.is_current
+        return of_days and asked.is_of_fleet
+
+    def _of_cut(self, cut: Interval, asked: Asked) -> Spans[str]:
+        """The causes of a cut, each GPU by itself."""
+        is_kept = self._reads_kept(asked) and asked.eras.is_one(cut)
+        kept = fleet_cause_days.of_cut(cut) if is_kept else None
+        if kept is None:
+            return self._but([], cut, asked)
+        _, era = asked.step_and_era(cut.start)
+        of_era = replace(kept, era=np.full(len(kept.gpu), era))
+        return joined(of_era, self._but(_days(cut), cut, asked))
+
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[str]:
         """As much of each cause as the part has of what the ledger says it wasted."""
 
         def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
-            return in_part(self._but((), edge.cut, asked), ledger)
+            return in_part(self._of_cut(edge.cut, asked), ledger)
 
         return of_edges(ends, asked.node_ids, clipped)
 

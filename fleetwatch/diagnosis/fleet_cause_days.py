@@ -4,7 +4,7 @@ them together once, and keeps them while no node's day is summed anew.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,21 @@ class CauseDay:
         return len(self.columns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    spans: Spans[str]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(column.nbytes for column in self.spans.columns)
+
+
 FleetDay = tuple[date, int, CauseDay]  # with the number of its era
 # A month of 10,000 GPUs has some 20 MB.
 _KEPT: Kept[Interval, CauseDay] = Kept(most_bytes=64 * 2**20)
+# A cut of 10,000 GPUs has some 2 MB.
+_CUTS: Kept[Interval, _Cut] = Kept(most_bytes=16 * 2**20)
 
 
 def current(parts: Mapping[date, Interval]) -> dict[date, CauseDay]:
@@ -71,6 +83,22 @@ def current(parts: Mapping[date, Interval]) -> dict[date, CauseDay]:
         day: _kept_or_read(day, parts[day], (nodes, number, digest), alike)
         for day, nodes, number in summed
     }
+
+
+def of_cut(cut: Interval) -> Spans[str] | None:
+    """What causes took in this cut of the ledger, GPU by GPU, on the nodes of which its UTC day is
+    summed; None where it is summed of no node.
+    """
+    day = cut.start.astimezone(UTC).date()
+    summed = fetched(_SUMMED, {"days": [day]})
+    if not summed:
+        return None
+    [(_, *version)] = summed
+    kept = _CUTS.read(cut, version)
+    if kept is None:
+        kept = _Cut(unpacked(_rows(day, cut), RECORD))
+        _CUTS.keep(cut, version, kept)
+    return kept.spans
 
 
 def _kept_or_read(day: date, part: Interval, version: _Version, alike: AlikeGPUs) -> CauseDay:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.django_db
 
 WEEK = Interval(NOW - 7 * DAY, NOW)
 THEN = NOW - 2 * DAY
+HOUR = timedelta(hours=1)
 
 
 def told(interval: Interval = WEEK, **scope):
@@ -144,6 +145,30 @@ def test_a_part_of_a_day_says_what_was_summed_anew(fleet):
     sums.sum_days(NOW, 100)
 
     assert told(part) == changed != before
+
+
+def test_the_hour_in_which_a_period_begins_is_read_again_once_it_is_summed_anew(fleet, monkeypatch):
+    for each in (gpu(0), gpu(0, node="n2")):
+        an_entry(each, "idle", job=job("slurm/della/1"), start=THEN, tier="certain")
+    sums.sum_days(NOW, 100)
+    period, hour = Interval(THEN + timedelta(minutes=20), NOW), Interval(THEN, THEN + HOUR)
+    read = []
+    undisturbed = fleet_cause_days._rows
+    monkeypatch.setattr(
+        fleet_cause_days, "_rows", lambda *asked: read.append(asked[1]) or undisturbed(*asked)
+    )
+
+    before = told(period)
+    assert (told(period), read.count(hour)) == (before, 1)
+
+    CauseEntry.objects.filter(start=THEN).update(idle_certain_ms=0, low_ms=0, high_ms=1)
+    DiagnosedDay.objects.filter(day=THEN.date()).update(is_summed=False)
+    by_hours = told(period)
+    assert read.count(hour) == 1
+    sums.sum_days(NOW, 100)
+
+    assert (told(period), read.count(hour)) == (by_hours, 2)
+    assert by_hours != before
 
 
 def test_time_of_one_gpu_is_that_of_its_own_node(fleet):

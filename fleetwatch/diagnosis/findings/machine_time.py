@@ -22,6 +22,7 @@ from fleetwatch.lib.sql import read_statement
 
 _SPANS = read_statement("diagnosis/sql/machine_time.sql")
 _NO_STATE = -1
+FEW_NODES = 8  # whose entries of a cut are read faster than all are looked through
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,6 @@ class MachineTime:
         """Of jobs that were slowed and of causes that explain a state of the ledger what it has of
         that in the part, of others their share of the cut; in whole milliseconds, rounded down.
         """
-        by_ledger = (SLOWED, *OF_STATES)
-        node_ids = {each.node_id for each in self.findings if each.cause in by_ledger}
         slowed = np.array([finding.cause == SLOWED for finding in self.findings])
 
         def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
@@ -57,7 +56,15 @@ class MachineTime:
             by_job = in_part(spans.where(is_slowed), ledger)
             return joined(by_job, self._clipped(spans.where(~is_slowed), edge, ledger))
 
-        return of_edges(ends, sorted(filter(None, node_ids)), clipped)
+        return of_edges(ends, self._nodes_by_ledger(), clipped)
+
+    def _nodes_by_ledger(self) -> list[int] | None:
+        """Nodes of what the ledger is asked for; None = all: of many it is the whole fleet's cut,
+        which is kept.
+        """
+        by_ledger = (SLOWED, *OF_STATES)
+        several = {each.node_id for each in self.findings if each.cause in by_ledger} - {None}
+        return sorted(filter(None, several)) if len(several) <= FEW_NODES else None
 
     def _clipped(self, spans: Spans[str], edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
         part_ms, whole_ms = self._of_states(spans, ledger)

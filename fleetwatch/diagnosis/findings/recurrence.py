@@ -86,14 +86,8 @@ def recurring(keys: Collection[Key], *, now: datetime) -> set[Key]:
     if not keys:
         return set()
     job_ids, causes = (list(each) for each in zip(*keys, strict=True))
-    since = now - LOOKS_BACK
-    wanted = {
-        "job_ids": job_ids,
-        "causes": causes,
-        "since": since,
-        "since_ms": to_ms(since),
-        "times": TIMES,
-    }
+    since_ms = to_ms(now - LOOKS_BACK)
+    wanted = {"job_ids": job_ids, "causes": causes, "since_ms": since_ms, "times": TIMES}
     return set(fetched(_RECURRING, wanted))
 
 

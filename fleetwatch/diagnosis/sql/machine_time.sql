@@ -8,6 +8,9 @@ WITH wanted AS MATERIALIZED (
     FROM diagnosis_finding
     WHERE id = ANY(%(finding_ids)s::bigint[])
 ),
+slowed_node AS MATERIALIZED (
+    SELECT place, node_id FROM wanted WHERE cause = %(slowed)s
+),
 -- a node's and a cluster's apart: each by its own index
 capacity AS (
     SELECT wanted.place, entry.*
@@ -29,10 +32,10 @@ entry_of AS (
     FROM capacity AS entry
     UNION ALL
     SELECT
-        wanted.place, entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.confidence, entry.held_ms, entry.idle_certain_ms,
+        slowed_node.place, entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.confidence, entry.held_ms, entry.idle_certain_ms,
         entry.idle_probable_ms, entry.stalled_probable_ms, entry.stalled_potential_ms, entry.underused_ms, entry.low_ms, entry.high_ms
     FROM diagnosis_causeentry AS entry
-    JOIN wanted ON wanted.node_id = entry.node_id AND wanted.cause = entry.cause
+    JOIN slowed_node USING (node_id)
     WHERE entry.start >= %(start)s AND entry.start < %(end)s
       AND entry.cause = %(slowed)s
 ),

@@ -1,5 +1,5 @@
 -- One row: a job and a cause, where enough runs of its owner and name lost time to the cause since a moment.
--- In:  job_ids, causes (of each job its cause); since; since_ms (the same: a run that was over by then lost nothing after it); times.
+-- In:  job_ids, causes (of each job its cause); since_ms; times.
 -- Again: safe, it only reads.
 WITH asked AS MATERIALIZED (
     SELECT asked.job_id, asked.cause, job."user", job.name, job.scheduler, job.cluster
@@ -9,7 +9,7 @@ WITH asked AS MATERIALIZED (
     WHERE job."user" <> ''
       AND job.name <> ''
 ),
--- of most there are too few runs: none of their hours is looked up
+-- of most there are too few runs: none of their findings is looked up
 series AS MATERIALIZED (
     SELECT one."user", one.name, one.scheduler, one.cluster, array_agg(run.id) AS runs
     FROM (SELECT DISTINCT "user", name, scheduler, cluster FROM asked) AS one
@@ -33,14 +33,10 @@ WHERE (
     SELECT count(*)
     FROM (
         SELECT
-        FROM unnest(series.runs) AS run (id)
-        WHERE EXISTS (
-            SELECT
-            FROM diagnosis_causeentry AS entry
-            WHERE entry.job_id = run.id
-              AND entry.cause = asked.cause
-              AND entry.start >= %(since)s::timestamptz
-        )
+        FROM diagnosis_finding AS finding
+        WHERE finding.job_id = ANY(series.runs)
+          AND finding.cause = asked.cause
+          AND finding.last_ms > %(since_ms)s::bigint
         LIMIT %(times)s::int
     ) AS lost
 ) >= %(times)s::int
