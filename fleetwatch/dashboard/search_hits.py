@@ -3,8 +3,7 @@ may see them.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -13,7 +12,7 @@ from itertools import islice
 from textwrap import shorten
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.urls import resolve, reverse
 from django.utils.http import urlencode
 
@@ -24,7 +23,7 @@ from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
 from fleetwatch.alerts.breach import stored_breach
-from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES, of_owner
+from fleetwatch.alerts.incidents.incident_inbox import of_owner
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, visible_incidents
 from fleetwatch.dashboard import agreed_hits
@@ -32,7 +31,6 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words, is_heard_since
 from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.dashboard.words import NO_WASTE, STOPPED, finding_stands, incident_state
-from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings.exempt import exemptions
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
@@ -64,12 +62,18 @@ _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
 TONES = {"running": "good", "open": "bad", "firing": "bad"}
-# of each kind how it stands while it goes on; an incident goes on until it is resolved
-GOES_ON = {
-    "job": ("running",),
-    "finding": ("open",),
-    "incident": (*map(incident_state, OPEN_STATES), STOPPED),
+# of each kind how its things stand that are not over, what is most pressing first; an incident is
+# over when it is resolved
+CURRENT = {
+    "incident": (
+        ("firing",),
+        (STOPPED, "acknowledged"),
+        tuple(map(incident_state, ("pending", "snoozed", "accepted"))),
+    ),
+    "job": ((), ("running",)),
+    "finding": ((), ("open",)),
 }
+OVER = 3
 MAX_WORDS = 5  # of a text, each of which may be somebody's name
 MEANING = 90  # characters of what a word means
 
@@ -121,9 +125,12 @@ class Hit:
         return TONES.get(self.state, "")
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it is something that goes on now, or waits to be decided."""
-        return self.state in GOES_ON.get(self.kind, ())
+    def standing(self) -> int:
+        """How pressing it is: 0 fires, 1 goes on or waits to be decided, 2 is put off, OVER all
+        else.
+        """
+        current = CURRENT.get(self.kind, ())
+        return next((at for at, states in enumerate(current) if self.state in states), OVER)
 
     def is_called(self, text: str) -> bool:
         """Whether that is its whole name, its key or its number, whatever parts its words:
@@ -196,47 +203,6 @@ def near(text: str, user: User) -> list[Hit]:
         for hit in kind:
             by_name.setdefault(hit.name.casefold()[:LONGEST], hit)
     return [by_name[name] for name in get_close_matches(wanted, by_name, NEAR, LIKENESS)]
-
-
-# kinds as a search lists them, after those of which something is called just so
-ORDER = (
-    *("page", "node", "team", "user", "job", "finding"),
-    *("GPU", "incident", "cause", "view", "word"),
-)
-
-
-def ranked(
-    hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
-) -> list[tuple[str, list[Hit]]]:
-    """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs and
-    the incident of a number, where several words are looked for what goes on now, then by ORDER, in
-    it what goes on, findings by what they could save, what begins so, and what has a word that
-    does.
-    """
-    now_first = has_several_words(text)
-    groups: dict[str, list[Hit]] = defaultdict(list)
-    for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
-        groups[hit.kind].append(hit)
-    return sorted(
-        groups.items(),
-        key=lambda group: (
-            not group[1][0].is_called(text),
-            not group[1][0].is_own,
-            group[0] != "incident" or not group[1][0].has_number,
-            not (now_first and group[0] in ("job", "incident") and group[1][0].goes_on),
-            ORDER.index(group[0]),
-        ),
-    )
-
-
-def _rank(
-    hit: Hit, text: str, savings: Mapping[int, Saving]
-) -> tuple[bool, bool, bool, Decimal, bool, bool]:
-    saving = savings.get(hit.finding_id or 0)
-    saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
-    is_first = hit.name.lower().startswith(text.lower())
-    stands = (not hit.is_called(text), not hit.is_own, not hit.goes_on)
-    return *stands, -saved_usd, not is_first, not has_word(text, hit.name)
 
 
 def has_word(text: str, within: str) -> bool:
@@ -481,7 +447,8 @@ def _incidents(text: str, limit: int, now: datetime) -> Iterator[Hit]:
     rows = visible_incidents()
     for word in text.split():
         rows = rows.filter(_is_of(word))
-    newest = rows.order_by("-opened_at", "-pk")[:limit]
+    # those that are open first: one that fires since long is not left off for many that are over
+    newest = rows.order_by(F("resolved_at").desc(nulls_first=True), "-opened_at", "-pk")[:limit]
     yield from (_incident(each, now) for each in newest)
 
 

@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from fleetwatch.accounts.models import Identity, Organisation, Team
 from fleetwatch.alerts.models import Incident, IncidentGroup
-from fleetwatch.dashboard.search_hits import Hit, Subject, hits, near, ranked
+from fleetwatch.dashboard.search_hits import Hit, Subject, hits, near
+from fleetwatch.dashboard.search_order import ranked
 from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.models import Finding
@@ -343,8 +344,8 @@ def test_whose_job_idles_now_is_found_with_it_and_its_incident_before_what_was(f
     groups = ranked(hits("jonas idle", factories.user(), limit=10, now=NOW), "jonas idle", {})
 
     assert [(kind, [hit.name for hit in several]) for kind, several in groups] == [
-        ("job", ["sweep"]),
         ("incident", ["Job idle: sweep"]),
+        ("job", ["sweep"]),
         ("user", ["jonas"]),
         ("finding", ["Idle: still held: train"]),
     ]

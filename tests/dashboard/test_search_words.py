@@ -11,7 +11,8 @@ from django.core.cache import cache
 
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.alerts.models import Silence
-from fleetwatch.dashboard.search_hits import hits, ranked
+from fleetwatch.dashboard.search_hits import hits
+from fleetwatch.dashboard.search_order import ranked
 from fleetwatch.diagnosis.findings import noted_facts
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.inventory.models import Node

@@ -24,9 +24,9 @@ from fleetwatch.dashboard.search_hits import (
     main_pages,
     near,
     own_jobs,
-    ranked,
 )
 from fleetwatch.dashboard.search_now import now_of
+from fleetwatch.dashboard.search_order import ranked
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.findings.noted_facts import not_noted
 from fleetwatch.jobs.selectors import gpus_held
