@@ -24,6 +24,7 @@ from fleetwatch.diagnosis.causes import BY_CODE, OF_NODES, OF_STATES, UNDETERMIN
 from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
 from fleetwatch.diagnosis.findings.deciders import with_assignees, with_deciders
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
+from fleetwatch.diagnosis.findings.seen_on import with_last_seen
 from fleetwatch.diagnosis.findings.step_savings import of_finding, of_findings
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.verdicts import NUMBER
@@ -226,7 +227,7 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     others = alternatives(keys)
     return [
         replace(line, gpus=gpus[key], may_work=key not in idle, alternatives=others.get(key, ()))
-        for line, key in zip(shown, keys, strict=True)
+        for line, key in zip(with_last_seen(shown), keys, strict=True)
     ]
 
 

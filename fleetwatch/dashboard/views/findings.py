@@ -74,6 +74,7 @@ from fleetwatch.diagnosis.findings.patterns import FRESH_MS, NOW
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.findings.recurrence import projection
+from fleetwatch.diagnosis.findings.seen_on import with_last_seen
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
@@ -390,7 +391,6 @@ def _of_job(finding: Finding, seen: Explained, period: Period, reader: User) -> 
     return {
         **agreed,
         **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
-        "last_seen_ms": inbox.last_seen_ms(finding, seen.evidence),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         **_how_it_stands(job),
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
@@ -512,14 +512,15 @@ def _drawn(finding: Finding, seen: Evidence) -> Span | None:
 
 def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:
     """The job's other findings in the period."""
-    lines = selectors.findings(
+    of_job = selectors.findings(
         interval,
         now=finding.decided_at or interval.end,
         scope=Scope(job=finding.its_job.key),
     )
-    return [
-        (line, BY_CODE[line.finding.cause]) for line in lines[:] if line.finding.pk != finding.pk
-    ]
+    lines = [line for line in of_job[:] if line.finding.pk != finding.pk]
+    for line in lines:
+        line.finding.job = finding.job
+    return [(line, BY_CODE[line.finding.cause]) for line in with_last_seen(lines)]
 
 
 def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:

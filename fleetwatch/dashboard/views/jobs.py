@@ -63,6 +63,7 @@ from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
 from fleetwatch.diagnosis.findings.fixes import came_back
 from fleetwatch.diagnosis.findings.inbox import AGREED, RECOVERABLE, UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.seen_on import with_last_seen
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
@@ -360,7 +361,7 @@ def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, l
             CONFIDENCES[line.caused.confidence],
             in_words(others.get((job.pk, line.finding.cause), ()), job.kind),
         )
-        for line in lines
+        for line in with_last_seen(lines)
     ]
 
 

@@ -365,16 +365,6 @@ def whole(finding: Finding) -> Interval | None:
     return held_interval(finding.job) if finding.job else machine_findings.whole(finding)
 
 
-def last_seen_ms(finding: Finding, evidence: Evidence | None) -> int:
-    """The end of its last cell with something to save, which may lie after all that was read of its
-    job; or of the window that was judged last and shows it though nothing of that could be saved.
-    """
-    held = whole(finding)
-    last_ms = min(finding.last_ms, held.end_ms) if held else finding.last_ms
-    is_shown = evidence is not None and all(sign.is_met for sign in evidence.deciding)
-    return max(last_ms, evidence.end_ms) if evidence and is_shown else last_ms
-
-
 def longer(finding: Finding, interval: Interval) -> Interval | None:
     """All of its time; None where the interval has all of it, or its job never held a GPU."""
     every = whole(finding)

@@ -198,7 +198,7 @@ class Patterns:
             latest,
             caused,
             runs=len(own),
-            last_ms=int(own.last_ms.max()),
+            last_ms=max(line.seen_until_ms, latest.seen_until_ms),
             when=when,
             job_name=_name(line.job),
             per_month=_per_month(ahead, statuses),

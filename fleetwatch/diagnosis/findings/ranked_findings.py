@@ -41,12 +41,23 @@ class Line:
     # causes that may be behind it instead; looked up by with_jobs()
     alternatives: tuple[str, ...] = ()
     may_work: bool = True  # not all of the job's GPUs show the cause now; looked up by with_jobs()
+    # the end of the last five minutes with its cause, where that was looked up (with_last_seen())
+    cause_end_ms: int = 0
     # what more than the step could save, where that was measured; of line_of() alone
     at_most: Saving | None = None
 
     @property
     def job(self) -> Job:
         return self.finding.its_job
+
+    @property
+    def seen_until_ms(self) -> int:
+        """The end of the last five minutes in which its job showed the cause, also where nothing of
+        them could be saved: what a row and a page say of when it was seen last. No later than the
+        end of the job.
+        """
+        last_ms = max(self.finding.last_ms, self.cause_end_ms)
+        return min(last_ms, self.job.end_ms or last_ms)
 
     @property
     def by_step(self) -> Saving | None:
