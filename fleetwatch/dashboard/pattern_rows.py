@@ -11,7 +11,13 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import finding_rows, pages
-from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings, asked_status, of_tab
+from fleetwatch.dashboard.asked_findings import (
+    STANDING,
+    STATUSES,
+    asked_findings,
+    asked_status,
+    of_tab,
+)
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period, read_period
@@ -38,7 +44,10 @@ OFFERED = {
 }
 WHEN = {
     "": ("All", "in any state"),
-    patterns.NOW: ("Wasting now", "seen in the last 30 minutes, in a job that has not ended"),
+    patterns.NOW: (
+        "Wasting now",
+        "with something to save in the last 30 minutes, in a job that has not ended",
+    ),
     patterns.HABIT: (
         "Recurring",
         "in several runs, here or in the last two weeks, or in a job that has not ended; not right"
@@ -46,6 +55,7 @@ WHEN = {
     ),
     patterns.ONCE: ("One-off", "in one job, which has ended"),
 }
+GOES_ON = "Still going on"  # what is agreed as not waste and would waste now
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +95,18 @@ def lines(
         "sort": sort,
         "whens": [
             (key, label, title, sum(every.counts().values()) if not key else every.counts()[key])
-            for key, (label, title) in WHEN.items()
+            for key, label, title in _whens(asked_status(request))
         ],
     }
+
+
+def _whens(status: str) -> list[tuple[str, str, str]]:
+    """The kinds of patterns that stand so: key, name and what that is."""
+    is_agreed = status in STANDING
+    return [
+        (key, GOES_ON if is_agreed and key == patterns.NOW else label, title)
+        for key, (label, title) in WHEN.items()
+    ]
 
 
 def _of_kind(every: Patterns, when: str, sort: str) -> Patterns:

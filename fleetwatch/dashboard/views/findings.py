@@ -3,7 +3,6 @@ cause.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
@@ -23,7 +22,7 @@ from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.incidents import machine_incidents
-from fleetwatch.dashboard import finding_rows, pages, pattern_rows, policy_pages, words
+from fleetwatch.dashboard import finding_rows, inbox_sums, pages, pattern_rows, policy_pages
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.agreed_time import AgreedTime, agreed_time
 from fleetwatch.dashboard.agreements import Agreement, agreements, behind_what
@@ -32,8 +31,6 @@ from fleetwatch.dashboard.asked_findings import (
     asked_findings,
     asked_status,
     of_tab,
-    scope_of_findings,
-    tab_counts,
 )
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
 from fleetwatch.dashboard.catalogue_rows import a_month, catalogue_rows, most_wasted_first
@@ -53,7 +50,7 @@ from fleetwatch.dashboard.slowed_gpus import IS_SLOWED
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.cause_totals import Saving, together, total
+from fleetwatch.diagnosis.cause_totals import together, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED, title
 from fleetwatch.diagnosis.findings import (
     clock_losses,
@@ -69,7 +66,7 @@ from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
+from fleetwatch.diagnosis.findings.inbox import Explained, Inbox
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS, NOW
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line
 from fleetwatch.diagnosis.findings.realised import Outcome
@@ -89,9 +86,7 @@ from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
 
-OF_LISTED = [field.name for field in fields(Which)]  # what findings alone are narrowed to
 MAX_PLACES = 50
-TOP_FIXES = 10
 MAX_CHOICES = 200
 CAUSES_BY = ("wasted", "cause")  # the most wasted first, or in the order of evaluation
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
@@ -147,8 +142,8 @@ def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
         "page_size": PAGE_SIZE,
         "offered": OFFERED[status],
         **_lines(request, period, every, status, group_by),
-        **_savings(every, filters, period),
-        **_fixed(period, filters),
+        **inbox_sums.savings(every, filters, period),
+        **inbox_sums.fixed(period, filters),
     }
 
 
@@ -217,64 +212,6 @@ def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     context = finding_rows.context(lines, request.user, period.now)
     exempt = {line.finding.pk for line in lines if line.status == EXEMPT}
     return {**context, "decidable": context["decidable"] - exempt, "pager": pager}
-
-
-def _savings(every: Inbox, filters: Mapping[str, str], period: Period) -> Context:
-    """How many there are, what they could bring back, and how that comes from what was wasted, or,
-    where they are narrowed to what waste is not told by, from what they took.
-    """
-    saving = every.saving(*RECOVERABLE)
-    explained_usd = every.wasted_usd(*RECOVERABLE)
-    if not filters.keys().isdisjoint(OF_LISTED):
-        steps = {"is_narrowed": True, "explained_usd": explained_usd, "saving": saving}
-    else:
-        scope = scope_of_findings(filters)
-        steps = _waterfall(period.interval, scope, explained_usd, saving)
-    return {
-        "counts": tab_counts(every),
-        "progress": machine_findings.progress(period.interval, now=period.now),
-        "recoverable": saving,
-        "steps": steps,
-        "accepted": every.saving("accepted"),
-        "capacity": every.capacity(),
-    }
-
-
-def _waterfall(interval: Interval, scope: Scope, explained_usd: Decimal, saving: Saving) -> Context:
-    """From what was wasted to what could have been recovered, step by step, in dollars, so that the
-    two are never taken for one.
-
-    Wasted is certain and probable, unused the underused time and the services that wait
-    (potential), not free GPUs; open is what no open finding explains: not determined, too small, or
-    decided already.
-    """
-    whole = costs.look(interval, scope=scope)
-    wasted_usd = whole.totals().wasted_usd
-    unused_usd = whole.within(selectors.CAUSED_STATES).totals().waste_usd["potential"]
-    return {
-        "wasted_usd": wasted_usd,
-        "unused_usd": unused_usd,
-        "open_usd": max(Decimal(0), wasted_usd + unused_usd - explained_usd),
-        "explained_usd": explained_usd,
-        "saving": saving,
-    }
-
-
-def _fixed(period: Period, filters: Mapping[str, str]) -> Context:
-    """What fixes of the quarter brought, narrowed as the page is as far as they know of it."""
-    quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
-    effects = fixes.top_fixes(quarter, filters)
-    regressed = [each for each in effects if each.fix.outcome == Outcome.REGRESSED]
-    came_back = fixes.realised(regressed)
-    return {
-        "realised": fixes.realised(effects),
-        "came_back": came_back if came_back.high_ms else None,
-        "came_back_count": len(regressed),
-        "is_realised": fixes.are_measured(effects),
-        "quarter": words.quarter(quarter.start),
-        "not_of_fixes": [name for name in filters if name not in fixes.NARROWS],
-        "fixes": [(effect, title(effect.fix.cause)) for effect in effects[:TOP_FIXES]],
-    }
 
 
 @require_GET

@@ -29,7 +29,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.group_names import ids_of, lines_of
 from fleetwatch.figures.packed_spans import numbered
-from fleetwatch.figures.totals import EVERYTHING, Scope
+from fleetwatch.figures.totals import EVERYTHING, Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import is_visible, visible
 from fleetwatch.lib.intervals import Interval
@@ -90,9 +90,14 @@ class Inbox:
         return self._wasted(statuses).wasted_usd
 
     @property
+    def agreed(self) -> Totals:
+        """What jobs wasted that people agreed is no waste."""
+        return total(self._jobs_caused(AGREED)).totals
+
+    @property
     def agreed_usd(self) -> Decimal:
-        """Dollars of what jobs wasted (certain and probable) that people agreed is no waste."""
-        return total(self._jobs_caused(AGREED)).totals.wasted_usd
+        """Dollars of it, certain and probable."""
+        return self.agreed.wasted_usd
 
     @cached_property
     def _by_status(self) -> Mapping[str, Caused]:
