@@ -4,11 +4,11 @@ are no waste: that is not to be saved.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from fleetwatch.alerts.covered_causes import COVERED
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes
@@ -18,7 +18,11 @@ from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
 from fleetwatch.alerts.models import Rule, Silence
 from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.diagnosis.findings.mended import mended
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.intervals import to_ms
 
 # what a matcher of a job asks of its row: of whom it asks something else, all are read
 COLUMNS = {
@@ -33,6 +37,7 @@ COLUMNS = {
 OF_GPUS = ("node", "model")
 KINDS = (Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION)
 Key = tuple[int, str]  # a job and a cause
+LATELY = timedelta(days=30)  # as long as a list of findings reaches back
 
 
 def exempt(keys: Collection[Key], now: datetime) -> Mapping[Key, Mute]:
@@ -51,6 +56,33 @@ def exempt(keys: Collection[Key], now: datetime) -> Mapping[Key, Mute]:
         if job_id in labels
     }
     return {key: mute for key, mute in longest.items() if mute is not None}
+
+
+def exempt_findings(silence_ids: Collection[int], now: datetime) -> Mapping[int, list[Finding]]:
+    """By the id of each of these the findings of the last 30 days that are exempt by it, those that
+    were seen last first, as far as the reader sees them: they are open again once it ends.
+    """
+    mutes = [mute for mute in read_mutes(now, now) if mute.silence_id in silence_ids]
+    if not mutes:
+        return {}
+    jobs = visible(Job.objects.filter(_may_be(mutes)))
+    findings = {(each.job_id or 0, each.cause): each for each in _open_findings(jobs, now)}
+    settled = mended(findings.keys())
+    by_silence: dict[int, list[Finding]] = defaultdict(list)
+    for key, mute in exempt(findings.keys(), now).items():
+        silence_id = mute.silence_id
+        if silence_id is not None and silence_id in silence_ids and key not in settled:
+            by_silence[silence_id].append(findings[key])
+    return by_silence
+
+
+def _open_findings(jobs: QuerySet[Job], now: datetime) -> QuerySet[Finding]:
+    """A snooze that is over is open."""
+    is_open = Q(status=Finding.Status.OPEN) | Q(
+        status=Finding.Status.SNOOZED, snoozed_until__lte=now
+    )
+    lately = Finding.objects.filter(is_open, job__in=jobs, last_ms__gt=to_ms(now - LATELY))
+    return lately.select_related("job").order_by("-last_ms", "-pk")
 
 
 def _holds(mute: Mute, now: datetime) -> bool:
@@ -84,9 +116,16 @@ def _of_kind(mute: Mute, labels: Labels, rules: Iterable[str]) -> list[Labels]:
 
 def _jobs(job_ids: Collection[int], mutes: Iterable[Mute], now: datetime) -> list[Job]:
     """Those of these that one of the exemptions may be about, each with its team of now."""
-    may_be = reduce(or_, map(_asked, mutes))
-    jobs = Job.objects.filter(may_be, pk__in=list(job_ids)).select_related("team")
+    jobs = Job.objects.filter(_may_be(mutes), pk__in=list(job_ids)).select_related("team")
     return into_teams(jobs, before=now)
+
+
+def _may_be(mutes: Iterable[Mute]) -> Q:
+    """What one of them asks of a job's row: nothing where one asks nothing of it, for what is empty
+    would be left out beside the others.
+    """
+    asked = [_asked(mute) for mute in mutes]
+    return reduce(or_, asked) if all(asked) else Q()
 
 
 def _asked(mute: Mute) -> Q:

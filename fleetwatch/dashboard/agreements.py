@@ -17,6 +17,7 @@ from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.alerts.selectors import timeline
 from fleetwatch.alerts.silences import endable, in_words
+from fleetwatch.dashboard.agreed_beside import Beside, beside
 from fleetwatch.diagnosis.findings.alternatives import Key
 from fleetwatch.diagnosis.findings.deciding import decidable
 from fleetwatch.diagnosis.findings.inbox import AGREED, Explained, seen_ids
@@ -51,6 +52,9 @@ class Agreement:
     is_of_finding: bool = False
     end_address: str = ""  # what the reader may post to to end it
     of: str = ""  # what the exemption is for, in words, for who may see that
+    silence_id: int | None = None  # of what is said until a day
+    # what else ends with it, the findings beside which it stands left out, for who may end it
+    also: Sequence[Beside] = ()
 
     @property
     def is_no_waste(self) -> bool:
@@ -85,7 +89,29 @@ def agreements(
     shown = list(lines)
     decided = (_of_finding(line.finding, line.status, remarks) for line in shown)
     of_incidents = _of_incidents(job, reader, now)
-    return [*of_incidents, *_of_exemptions(shown, reader, now), *filter(None, decided)]
+    agreed = [*of_incidents, *_of_exemptions(shown, reader, now), *filter(None, decided)]
+    return _with_beside(agreed, {line.finding.pk for line in shown}, now)
+
+
+def _with_beside(
+    agreed: Sequence[Agreement], own: Collection[int], now: datetime
+) -> list[Agreement]:
+    """Those that the reader may end with what else they cover than `own` findings."""
+    every = _beside(agreed, now)
+    return [_beside_all(each, own, every) for each in agreed]
+
+
+def _beside(agreed: Iterable[Agreement], now: datetime) -> Mapping[int, Sequence[Beside]]:
+    """By its id what each that the reader may end covers."""
+    ids = {each.silence_id for each in agreed if each.end_address and each.silence_id is not None}
+    return beside(ids, now) if ids else {}
+
+
+def _beside_all(
+    agreement: Agreement, own: Collection[int], every: Mapping[int, Sequence[Beside]]
+) -> Agreement:
+    covered = every.get(agreement.silence_id or 0, ())
+    return replace(agreement, also=[each for each in covered if each.pk not in own])
 
 
 def by_finding(lines: Iterable[Line], *, reader: User, now: datetime) -> dict[int, Agreement]:
@@ -96,11 +122,15 @@ def by_finding(lines: Iterable[Line], *, reader: User, now: datetime) -> dict[in
     silences = _silences_of(_exempt_keys(agreed), now)
     show_people({each.pk: each for each in silences.values()}.values(), "by", "approved_by")
     of_silences = _ended_by(reader, silences.values(), now)
+    every = _beside(of_silences.values(), now)
     closed = [line.finding for line in agreed if line.finding.pk not in silences]
     remarks = history(*closed) if closed else []
     decided = {each.pk: _of_finding(each, each.status, remarks) for each in closed}
     return {
-        **{pk: of_silences[silence.pk] for pk, silence in silences.items()},
+        **{
+            pk: _beside_all(of_silences[silence.pk], {pk}, every)
+            for pk, silence in silences.items()
+        },
         **{pk: agreement for pk, agreement in decided.items() if agreement is not None},
     }
 
@@ -194,11 +224,12 @@ def of_incident(incident: Incident, reader: User, now: datetime) -> list[Agreeme
         for each in every
         if each not in findings and each.job_id is not None
     }
-    return [
+    agreed = [
         *(_of_acceptance(silence, reader, now) if silence else ()),
         *_approved(keys, reader, now),
         *(_decided(findings, reader, now) if findings else ()),
     ]
+    return _with_beside(agreed, {each.pk for each in every}, now)
 
 
 def _decided(findings: Collection[Finding], reader: User, now: datetime) -> Iterator[Agreement]:
@@ -254,6 +285,7 @@ def _of_silence(
         until=silence.ends_at,
         address=address,
         end_address=reverse("silence_end", args=[silence.pk]) if may_end else "",
+        silence_id=silence.pk,
     )
 
 

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import finding_rows, pages
+from fleetwatch.dashboard.agreed_beside import Beside, one_of_each, pattern_of
 from fleetwatch.dashboard.asked_findings import (
     STANDING,
     STATUSES,
@@ -71,6 +72,14 @@ class PatternRow:
     @property
     def is_wasting(self) -> bool:
         return self.burning_usd is not None
+
+    @property
+    def also(self) -> list[Beside]:
+        """Of each other pattern that ends with its agreement a finding."""
+        agreement = self.row.agreement
+        if agreement is None or not agreement.also:
+            return []
+        return one_of_each(agreement.also, but=pattern_of(self.row.line.finding))
 
     @property
     def per_month(self) -> Saving | None:

@@ -128,3 +128,13 @@ def test_what_was_said_of_another_jobs_incident_does_not(api):
     accepted("Job idle", "slurm/della/2")
 
     assert exempt([(api.pk, "idle_held")], NOW) == {}
+
+
+def test_one_that_names_a_job_does_not_hide_one_that_names_none(api):
+    """The first asks a job's row for its name, the second for a pattern, which no row is asked."""
+    other = job("slurm/della/2", name="chat-api", user="svc", kind="service")
+    approved(Matcher("name", ("chat-api",)))
+    approved(Matcher("name", ("rerank-*",)))
+
+    assert is_exempt(api)
+    assert is_exempt(other)
