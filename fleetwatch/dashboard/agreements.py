@@ -120,19 +120,25 @@ def by_finding(lines: Iterable[Line], *, reader: User, now: datetime) -> dict[in
     """
     agreed = [line for line in lines if line.status in AGREED and not line.job.has_pseudonym]
     silences = _silences_of(_exempt_keys(agreed), now)
-    show_people({each.pk: each for each in silences.values()}.values(), "by", "approved_by")
-    of_silences = _ended_by(reader, silences.values(), now)
-    every = _beside(of_silences.values(), now)
     closed = [line.finding for line in agreed if line.finding.pk not in silences]
     remarks = history(*closed) if closed else []
     decided = {each.pk: _of_finding(each, each.status, remarks) for each in closed}
     return {
-        **{
-            pk: _beside_all(of_silences[silence.pk], {pk}, every)
-            for pk, silence in silences.items()
-        },
+        **_by_silences(silences, reader, now),
         **{pk: agreement for pk, agreement in decided.items() if agreement is not None},
     }
+
+
+def _by_silences(
+    silences: Mapping[int, Silence], reader: User, now: datetime
+) -> dict[int, Agreement]:
+    """By the finding's id that by which it is exempt as what was agreed, with what else that
+    covers.
+    """
+    show_people({each.pk: each for each in silences.values()}.values(), "by", "approved_by")
+    agreed = _ended_by(reader, silences.values(), now)
+    every = _beside(agreed.values(), now)
+    return {pk: _beside_all(agreed[each.pk], {pk}, every) for pk, each in silences.items()}
 
 
 def _ended_by(reader: User, silences: Iterable[Silence], now: datetime) -> dict[int, Agreement]:
