@@ -128,7 +128,8 @@ def test_the_tab_says_on_top_how_much_was_agreed_as_the_overview_does(admin, wee
     overview = shown(admin, "/overview?from=now-7d&to=now").partition("agreed as not waste:")[2]
 
     assert "Agreed as not waste $4.00" in tile
-    assert "2.00 GPU-hours that the ledger counts as wasted, as agreed on the overview" in tile
+    assert "2.00 GPU-hours of jobs, last 7 days, that the ledger counts as wasted" in tile
+    assert "; as its line on the overview" in tile
     assert "potential" not in tile
     assert 'href="/overview?from=now-7d&amp;to=now#wasted"' in page
     assert overview.startswith(" $4.00")
@@ -140,7 +141,7 @@ def test_of_what_is_agreed_of_a_cause_alone_the_tab_says_that_the_overview_has_m
     tile = agreed_sum(admin, f"{AGREED}&cause=idle_held")
 
     assert "Agreed as not waste $2.00" in tile
-    assert "a part of what is agreed on the overview" in tile
+    assert "; a part of its line on the overview" in tile
 
 
 def test_potential_that_is_agreed_stands_beside_what_the_ledger_counts_as_wasted(admin, week):
