@@ -398,10 +398,11 @@ def _causes_called(word: str) -> list[str]:
 
 
 def _has_word(word: str) -> Q:
-    codes = _causes_called(word)
-    called = Q(job__key__icontains=word) | Q(job__name__icontains=word)
-    place = Q(node__name__icontains=word) | Q(cause__in=codes)
-    return called | Q(job__user__iexact=word) | place | agreed_hits.has_reason(word)
+    # each of its own table: joined, each finding's job would be looked up
+    jobs = Job.objects.filter(called(word)).values("pk")
+    nodes = Node.objects.filter(name__icontains=word).values("pk")
+    of_whom = Q(job__in=jobs) | Q(node__in=nodes)
+    return of_whom | Q(cause__in=_causes_called(word)) | agreed_hits.has_reason(word)
 
 
 def _finding(finding: Finding, *, is_exempt: bool) -> Hit:

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from django.db.models import Case, F, Q, QuerySet, Subquery, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Collate
+from django.db.models.lookups import IContains
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.jobs.models import Job
@@ -41,7 +42,11 @@ def jobs_called(text: str, *, limit: int, first: Collection[str] = ()) -> list[J
 
 def called(word: str) -> Q:
     """Jobs in whose key or name the word is, or whose user it is."""
-    return Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
+    if not word.isascii():
+        return Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
+    # by bytes, in half the time: no letter but its own becomes one of such a word
+    in_key, in_name = (IContains(Collate(F(name), "C"), word) for name in ("key", "name"))
+    return Q(in_key) | Q(in_name) | Q(user__iexact=word)
 
 
 def jobs_of_users(users: Collection[str], *, limit: int) -> list[Job]:
