@@ -9,6 +9,7 @@ from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import Detector
 from fleetwatch.diagnosis.shell import NOWHERE, Place, nothing
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
+from fleetwatch.lib.spans import Span
 
 # What a cause says of the time that it explains: it could have been used, it was used well, nobody
 # saw it, or nobody knows why it was not used.
@@ -46,6 +47,8 @@ TORCH_PROFILER = (
 CURVES = ("util_mean", "power_w", "sm_active", "tensor_active")
 WITH_MEMORY = (*CURVES, "memory_used_bytes")
 
+SHOWN = 50  # pauses of a job
+
 Overruled = tuple[Mask, int, float]  # cells, how surely, and the share that could be recovered
 
 
@@ -80,12 +83,31 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """How long each time was in which all of a job's GPUs were idle, and from what length on the
-    policy calls a session idle; seconds.
+    """The spans of time, in order, in which the ledger calls all of a job's GPUs idle without a
+    break, and from what length on it does. `idle_gpu_ms` is all that the job's GPUs were idle then,
+    by the same ledger, together or one by one.
     """
 
-    lengths_s: tuple[float, ...]
+    spans: tuple[Span, ...]
     idle_after_s: float
+    idle_gpu_ms: int
+    counted: float = 1.0  # as the job's idle time, of its idle runs: less for gaps and sharers
+    are_all: bool = False  # of what is known of the job: its GPUs did nothing else
+    has_moments: bool = False  # of work, over which the ledger's idle runs go on
+
+    @property
+    def lengths_s(self) -> list[float]:
+        return [(end_ms - start_ms) / 1000 for start_ms, end_ms in self.spans]
+
+    @property
+    def idle_after_ms(self) -> int:
+        return round(self.idle_after_s * 1000)
+
+    @property
+    def shown(self) -> list[tuple[int, int, int]]:
+        """When the newest of them began and ended, and how long they were, the last one first."""
+        newest = self.spans[: -SHOWN - 1 : -1]
+        return [(start_ms, end_ms, end_ms - start_ms) for start_ms, end_ms in newest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +180,10 @@ def _nothing_else(_: Facts) -> str:
     return ""
 
 
+def _not_known(_: Facts) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """A cause: how it is told, what people are told of it, and what helps.
@@ -201,6 +227,7 @@ class Cause:
     command: Callable[[Place], str] = nothing
     command_of: int = 0  # the one of its fixes that the command does
     is_ended: bool = False  # the first of its fixes is to end the job
+    is_used: Callable[[Facts], bool] = _not_known  # people come back to it: it is not to be ended
     when_over: tuple[Step, ...] = ()  # of a machine that is well again: what is told instead
 
     curves: tuple[str, ...] = CURVES

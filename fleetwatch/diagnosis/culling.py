@@ -2,12 +2,16 @@
 
 from fleetwatch.diagnosis.cause import Facts, Pauses, Step
 from fleetwatch.diagnosis.session_kinds import JUPYTER
+from fleetwatch.lib.intervals import HOUR_MS
 
-HOUR_S = 3600
 ROUND_S = (900, 1200, 1800, 2700, 3600)  # an hour at most: longer frees little
 LEAST_MIN = ROUND_S[0] // 60
 MOST_MIN = ROUND_S[-1] // 60
 CHECK_S = 300  # the server looks for idle kernels so often
+GOES_ON = (
+    "A moment of work that is too little for the ledger to call it use ends no pause here; a timer"
+    " of the session's own may begin anew at it."
+)
 
 
 def culling(facts: Facts) -> Step | None:
@@ -17,23 +21,37 @@ def culling(facts: Facts) -> Step | None:
     timeout_s = timeout(facts.pauses) if facts.pauses else None
     if facts.pauses is None or timeout_s is None:
         return None
-    lengths_s = facts.pauses.lengths_s
-    saved_s = sum(max(length_s - timeout_s - CHECK_S, 0) for length_s in lengths_s) * facts.gpus
-    idle_s = sum(lengths_s) * facts.gpus
     is_jupyter = facts.session == JUPYTER
+    ended_s = timeout_s + (CHECK_S if is_jupyter else 0)
+    saved_gpu_ms = int(_beyond(ended_s, facts.pauses) * 1000 * facts.gpus)
+    idle_gpu_ms = facts.pauses.idle_gpu_ms
     what = (
         f"Let idle notebooks end by themselves after {timeout_s // 60} minutes"
         if is_jupyter
         else f"End sessions that are idle for {timeout_s // 60} minutes, or give them a time limit"
     )
     return Step(
-        f"{what}: of the {idle_s / HOUR_S:.1f} GPU-hours in which this job was idle without a break"
-        f" that would have saved {saved_s / HOUR_S:.1f} GPU-hours, had it been started again"
-        " after each pause; more where nobody came back.",
+        f"{what}: of the {idle_gpu_ms / HOUR_MS:.1f} GPU-hours in which this job was idle that"
+        f" would have saved {saved_gpu_ms / HOUR_MS:.1f} GPU-hours,"
+        f" {_counted(ended_s, is_jupyter)}, had it been started again after each;"
+        " more where nobody came back.",
         _setting(timeout_s) if is_jupyter else "",
-        saved_gpu_ms=int(saved_s * 1000),
-        idle_gpu_ms=int(idle_s * 1000),
+        detail=GOES_ON if facts.pauses.has_moments else "",
+        saved_gpu_ms=saved_gpu_ms,
+        idle_gpu_ms=idle_gpu_ms,
     )
+
+
+def _beyond(ended_s: int, pauses: Pauses) -> float:
+    """Seconds of pauses after that length, as far as the ledger counts them as the job's."""
+    beyond_s = sum(max(length_s - ended_s, 0) for length_s in pauses.lengths_s)
+    return beyond_s * pauses.counted
+
+
+def _counted(ended_s: int, is_jupyter: bool) -> str:
+    """Which part of each pause is counted."""
+    of_server = f" (the server looks each {CHECK_S // 60})" if is_jupyter else ""
+    return f"what is beyond {ended_s // 60} minutes of each pause{of_server}"
 
 
 def _setting(timeout_s: int) -> str:

@@ -21,6 +21,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     judged,
 )
 from fleetwatch.diagnosis.session_kinds import VS_CODE
+from fleetwatch.diagnosis.session_uses import LEFT, NEVER, ON_AND_OFF, use_of
 from fleetwatch.diagnosis.shell import ending, nothing
 
 PAUSE_S = 600.0  # of a session: longer than between two cells of work
@@ -49,17 +50,33 @@ def find_thinking(f: Features) -> Judged:
 
 
 def session(facts: Facts) -> tuple[Step, ...]:
-    """What an idle job is, is told by its kind alone: likely, not sure."""
-    if facts.kind != "interactive":
+    """How one closes it that is not used any more: of one that people use there is nothing to
+    close.
+    """
+    if facts.kind != "interactive" or is_used(facts):
         return ()
     if facts.session == VS_CODE:
-        return (Step("Likely an editor that nobody uses: save what is open, then close it."),)
+        return (Step("If nobody uses this editor any more: save what is open, then close it."),)
     return (
         Step(
-            "Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel"
-            " down."
+            "If nobody uses this notebook or shell any more: save what is open, then shut its"
+            " kernel down."
         ),
     )
+
+
+def is_used(facts: Facts) -> bool:
+    """Whether somebody comes back to it again and again, as far as is known."""
+    return use_of(facts) == ON_AND_OFF
+
+
+def told_by(facts: Facts) -> str:
+    """How the session is used; "" where that is not known."""
+    return {
+        NEVER: "A session keeps GPUs that it never used.",
+        LEFT: "A session that nobody uses any more keeps its GPUs.",
+        ON_AND_OFF: "A session is used on and off, and keeps its GPUs idle between uses.",
+    }.get(use_of(facts), "")
 
 
 def last_active(facts: Facts) -> Step | None:
@@ -70,7 +87,7 @@ def last_active(facts: Facts) -> Step | None:
 OF_JOBS = Cause(
     code="idle_held",
     title="Idle: still held",
-    sentence="A finished script or a notebook that nobody uses keeps its GPUs.",
+    sentence="A script that ended, or a session at rest, keeps its GPUs.",
     looks=(
         "All the job's GPUs are idle for longer than its kind may be, while a process or memory"
         " holds them."
@@ -103,6 +120,8 @@ OF_JOBS = Cause(
     ),
     idle=HELD,
     steps=session,
+    told_by=told_by,
+    is_used=is_used,
     needs_numbers=True,
     command=ending,
     is_ended=True,

@@ -94,8 +94,9 @@ def advise(code: str, facts: Facts) -> Advice:
     if cause.when_over and place.is_over:
         steps = _fitted(cause.when_over, facts)
         return Advice(cause, steps, told=cause.machine.past_sentence, is_past=True)
-    typed = command(code, place)
-    every = _steps(cause, facts, typed)
+    is_used = cause.is_used(facts)
+    typed = "" if is_used else command(code, place)
+    every = _steps(cause, facts, typed, is_used=is_used)
     also = tuple(step for step in every if _is_contradicted(step, facts))
     return Advice(
         cause,
@@ -112,13 +113,14 @@ def _is_contradicted(step: Step, facts: Facts) -> bool:
     return bool(step.sign and facts.met) and step.sign not in facts.met
 
 
-def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
+def _steps(cause: Cause, facts: Facts, typed: str, *, is_used: bool) -> tuple[Step, ...]:
     """What the job's numbers say first, then the cause's fixes, with these numbers."""
     place = facts.place
     is_past = cause.is_ended and place.is_over
     first = (OVER,) if is_past else (*_spared(cause, facts), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
-    every = (*first, *_not_said(_fixes(cause, place), first), *last)
+    fixes = cause.fixes[1:] if is_used else _fixes(cause, place)
+    every = (*first, *_not_said(fixes, first), *last)
     fitted = _fitted(every, facts)
     return tuple(replace(step, code=_filled(step.code, facts)) for step in fitted)
 

@@ -11,8 +11,8 @@ import numpy as np
 from django.db.models import F
 
 from fleetwatch.diagnosis import lane_rows
-from fleetwatch.diagnosis.cause import PART, Facts, Pauses
-from fleetwatch.diagnosis.causes import BY_CODE, of_kind
+from fleetwatch.diagnosis.cause import EMPTY, HELD, PART, Facts, Pauses
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.idle_pauses import pauses_of
 from fleetwatch.diagnosis.findings.stopped import stopped
@@ -128,11 +128,15 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     place = _looked_at(job, entry, detectors)
     if place is None:
         return None
+    pauses = _pauses(job, entry)
+    if pauses is not None:
+        place = _in_pause(place, detectors, pauses)
     lanes = place.features.lanes
     ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
     if pick := BY_CODE[cause].pick:
         place = replace(place, lane=pick(place.features, ranks, place.cell))
-    return _evidence(job, entry, place, _beside_it(cause, place, ranks))
+    seen = _evidence(job, entry, place, _beside_it(cause, place, ranks))
+    return replace(seen, facts=replace(seen.facts, pauses=pauses))
 
 
 def _in_turn(entry: CauseEntry) -> list[int]:
@@ -253,6 +257,28 @@ def _place(
     return max(hits, key=lambda place: place.at(place.rule.confidence) or 0, default=tried[-1])
 
 
+def _in_pause(place: _Place, detectors: Sequence[Detector], pauses: Pauses) -> _Place:
+    """The same cell, of a rule that asks single ones with those before it in the job's pause: a
+    pause decides, of which the last cell may be a minute.
+    """
+    detector = next((each for each in detectors if each.lengths == (1,)), None)
+    if detector is None or place.features.length > 1:
+        return place
+    lanes = place.features.lanes
+    first = _first_of_pause(lanes.start_ms, place.cell, pauses)
+    features = Features(lanes, place.cell - first + 1)
+    return replace(place, rule=detector.find(features), features=features)
+
+
+def _first_of_pause(start_ms: int, cell: int, pauses: Pauses) -> int:
+    """The first whole cell of the pause that reaches into this cell, as far as cells were read;
+    the cell itself where none does.
+    """
+    cell_ms = start_ms + cell * CELL_MS
+    began_ms = [low for low, high in pauses.spans if low < cell_ms < high]
+    return max(-((start_ms - began_ms[-1]) // CELL_MS), 0) if began_ms else cell
+
+
 def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
     """The job's GPU that the rule compares the one that was looked at with."""
     beside = BY_CODE[cause].beside
@@ -281,7 +307,7 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
         *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
         *(_read(sign, place) for sign in place.rule.strengthens),
     )
-    facts = replace(_facts(job, entry, gpu, place, read), pauses=_pauses(job, entry))
+    facts = _facts(job, entry, gpu, place, read)
     return Evidence(
         gpu,
         start_ms=start_ms,
@@ -374,10 +400,10 @@ def _on_node(node_id: int, gpu_ids: Ints) -> tuple[int, int]:
 
 
 def _pauses(job: Job, entry: CauseEntry) -> Pauses | None:
-    """Of a job for which some fix asks how long they were."""
-    if not any(step.fitted for step in of_kind(entry.cause, job.kind).fixes):
+    """Of a cause that is seen by them: all of its job's GPUs are idle."""
+    if BY_CODE[entry.cause].idle not in (HELD, EMPTY):
         return None
-    return pauses_of(job, until_ms=to_ms(entry.start) + HOUR_MS)
+    return pauses_of(job, seen_ms=to_ms(entry.start))
 
 
 def _affected(entry: CauseEntry) -> int:

@@ -1,4 +1,8 @@
-"""How long a job's pauses were: each time in which all of its GPUs were idle without a break."""
+"""A job's pauses: each time in which all of its GPUs were idle without a break, as the ledger has
+it, so that they sum to what pages show of the same runs.
+"""
+
+from collections.abc import Sequence
 
 from fleetwatch.diagnosis.cause import Pauses
 from fleetwatch.jobs.models import Job
@@ -8,27 +12,28 @@ from fleetwatch.lib.intervals import DAY_MS
 from fleetwatch.lib.spans import Span, difference
 
 LOOK_BACK_MS = 30 * DAY_MS
-AT_REST = {"idle", "unobserved"}  # what a run may bridge is of it
+AT_REST = {"idle", "unobserved"}  # what an idle run has where no GPU worked for a moment in it
 
 
-def pauses_of(job: Job, *, until_ms: int) -> Pauses:
-    """Of the month before. An hour in which a GPU worked for a moment is no pause: a run of the
-    ledger goes on over that, a kernel's rest does not.
-    """
-    of_job = Run.objects.filter(job=job)
-    resting: list[Span] = []
-    others: list[Span] = []
-    for part in of_job.filter(Run.overlapping(until_ms - LOOK_BACK_MS, until_ms)):
-        spans = resting if _is_rest(part) else others
-        spans.append((part.start_ms, part.end_ms))
-    rest = difference(resting, others)
+def pauses_of(job: Job, *, seen_ms: int) -> Pauses:
+    """Of the month before it was seen idle last, and of all that it did since."""
+    parts = Run.objects.filter(Run.ended_after(seen_ms - LOOK_BACK_MS), job=job)
+    idle: list[Run] = []
+    others: list[Run] = []
+    for part in parts:
+        (idle if part.state_ms.get("idle") else others).append(part)
+    idle_ms = sum(part.state_ms["idle"] for part in idle)
+    clock_ms = sum(part.end_ms - part.start_ms for part in idle)
     _, policy = current_policy()
     return Pauses(
-        tuple((end_ms - start_ms) / 1000 for start_ms, end_ms in rest),
-        policy.idle_interactive_s,
+        tuple(difference(_spans(idle), _spans(others))),
+        policy.idle_ms(job.kind) / 1000,
+        idle_gpu_ms=idle_ms,
+        counted=idle_ms / clock_ms if clock_ms else 1.0,
+        are_all=bool(idle) and not others,
+        has_moments=any(not part.state_ms.keys() <= AT_REST for part in idle),
     )
 
 
-def _is_rest(part: Run) -> bool:
-    """Whether the GPU was idle in it and never worked."""
-    return "idle" in part.state_ms and part.state_ms.keys() <= AT_REST
+def _spans(parts: Sequence[Run]) -> list[Span]:
+    return [(part.start_ms, part.end_ms) for part in parts]

@@ -1,15 +1,18 @@
 """Which GPUs a finding's evidence is drawn of."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from django.db.models import Sum
 
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.cause import Pauses
-from fleetwatch.diagnosis.findings.evidence import Read, each_once, evidence
+from fleetwatch.diagnosis.findings.evidence import Evidence, Read, each_once, evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings
 from fleetwatch.jobs.models import Job
-from tests.ledger.fleet import BUSY, EMPTY, NOW, QUIET, T0, Sender, a_job, held, post
+from fleetwatch.ledger.models import Entry
+from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, post
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +102,70 @@ def test_pauses_are_the_times_in_which_all_gpus_of_the_job_were_idle():
 
     facts = evidence(Job.objects.get(), "idle_held").facts
 
-    assert facts.pauses == Pauses((40 * 60.0, 40 * 60.0), 1800.0)
+    spans = ((T0, T0 + 40 * MINUTE), (T0 + 60 * MINUTE, T0 + 100 * MINUTE))
+    assert facts.pauses == Pauses(spans, 1800.0, idle_gpu_ms=200 * MINUTE)
+
+
+# a kernel for half a second of its minute: too little to end the ledger's run
+MOMENT = QUIET | {"util_mean": 0.01, "util_max": 0.5}
+
+
+def evidence_of_session(*says: dict, lasts: int = 0, **facts: Any) -> Evidence:
+    """Of an interactive job that reads so from T0 on, a minute each, and ended after so many."""
+    end = T0 + (lasts or len(says)) * MINUTE
+    ended = a_job(kind="interactive", end_ms=end, **facts)
+    post(Sender().batch(T0, *says, jobs=[ended], allocations=[held(end=end)]))
+    services.diagnose(NOW, 1000)
+    Job.objects.update(end_ms=end)
+    return evidence(Job.objects.get(), "idle_held")
+
+
+def test_a_pause_goes_on_over_a_moment_of_work_as_the_ledgers_run_does():
+    """The moment lies in the first of the pause's two hours; of its time 0.6 s are no idle."""
+    says = [QUIET] * 36 + [MOMENT] + [QUIET] * 34 + [BUSY] * 10 + [QUIET] * 39
+
+    pauses = evidence_of_session(*says).facts.pauses
+
+    assert pauses.spans == ((T0, T0 + 71 * MINUTE), (T0 + 81 * MINUTE, T0 + 120 * MINUTE))
+    assert pauses.idle_gpu_ms == 110 * MINUTE - 600
+    assert pauses.counted == pytest.approx(1 - 0.01 / 110)
+    assert (pauses.has_moments, pauses.are_all) == (True, False)
+    entries = Entry.objects.filter(state="idle").aggregate(Sum("gpu_ms"))
+    assert pauses.idle_gpu_ms == entries["gpu_ms__sum"]
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(29, 0), (30, 1), (31, 1)])
+def test_a_pause_is_what_the_ledger_calls_idle(minutes, count):
+    says = [BUSY] * 10 + [QUIET] * minutes + [BUSY] * 10 + [QUIET] * 40
+
+    pauses = evidence_of_session(*says).facts.pauses
+
+    assert len(pauses.spans) == count + 1
+    assert pauses.idle_gpu_ms == (count * minutes + 40) * MINUTE
+
+
+def test_a_pause_decides_and_not_the_minutes_of_its_last_cell():
+    """It rests from 61 to 117 minutes, of which the last five begin with 115."""
+    says = [BUSY] * 61 + [QUIET] * 59
+
+    seen = evidence_of_session(*says, lasts=117)
+
+    assert (seen.start_ms, seen.end_ms) == (T0 + 65 * MINUTE, T0 + 117 * MINUTE)
+    assert [(sign.label, sign.text) for sign in seen.deciding] == [("time idle", "100 %")]
+
+
+def test_a_job_that_never_worked_is_told_by_all_of_its_time():
+    pauses = evidence_of_session(*[QUIET] * 40).facts.pauses
+
+    assert (pauses.are_all, pauses.has_moments) == (True, False)
+    assert pauses.spans == ((T0, T0 + 40 * MINUTE),)
+
+
+def test_what_it_did_after_it_was_idle_last_is_known_too():
+    """Idle for an hour, then at work for two."""
+    pauses = evidence_of_session(*[QUIET] * 60, *[BUSY] * 120).facts.pauses
+
+    assert not pauses.are_all
 
 
 def test_of_a_jobs_only_gpu_no_sign_is_told_twice_and_none_after_its_end():
