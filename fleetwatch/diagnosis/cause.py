@@ -93,11 +93,22 @@ class Pauses:
     idle_gpu_ms: int
     counted: float = 1.0  # as the job's idle time, of its idle runs: less for gaps and sharers
     are_all: bool = False  # of what is known of the job: its GPUs did nothing else
+    worked_ms: int | None = None  # when the run, or its hour, ends in which a GPU worked last
     has_moments: bool = False  # of work, over which the ledger's idle runs go on
 
     @property
     def lengths_s(self) -> list[float]:
         return [(end_ms - start_ms) / 1000 for start_ms, end_ms in self.spans]
+
+    @property
+    def rest_s(self) -> float:
+        """For how long the job did nothing at all since its last pause began and it worked last; 0
+        where it worked after that.
+        """
+        if not self.spans:
+            return 0.0
+        start_ms, end_ms = self.spans[-1]
+        return max(end_ms - max(start_ms, self.worked_ms or start_ms), 0) / 1000
 
     @property
     def idle_after_ms(self) -> int:

@@ -332,7 +332,7 @@ def test_a_statement_says_why_it_was_wasted_and_what_is_done_about_it(october):
     assert [(line.cause.group.key, line.wasted_usd) for line in page.context["waste_lines"]] == [
         ("idle_held", Decimal("4.00"))
     ]
-    assert "A finished script or a notebook that nobody uses keeps its GPUs." in text(page)
+    assert "A script that ended, or a session at rest, keeps its GPUs." in text(page)
     assert "Open nobody decided yet, or snoozed 1 $2.00–4.00" in text(page)
     assert "Accepted still to do 1 $2.00–4.00" in text(after)
 

@@ -12,7 +12,8 @@ from fleetwatch.lib.intervals import DAY_MS
 from fleetwatch.lib.spans import Span, difference
 
 LOOK_BACK_MS = 30 * DAY_MS
-AT_REST = {"idle", "unobserved"}  # what an idle run has where no GPU worked for a moment in it
+WORK = {"active", "spinning"}  # conditions
+WORKED = {"useful", "underused"}  # states: a quiet run has some of a moment's work
 
 
 def pauses_of(job: Job, *, seen_ms: int) -> Pauses:
@@ -24,6 +25,7 @@ def pauses_of(job: Job, *, seen_ms: int) -> Pauses:
         (idle if part.state_ms.get("idle") else others).append(part)
     idle_ms = sum(part.state_ms["idle"] for part in idle)
     clock_ms = sum(part.end_ms - part.start_ms for part in idle)
+    worked_ms = [part.end_ms for part in (*idle, *others) if _has_worked(part)]
     _, policy = current_policy()
     return Pauses(
         tuple(difference(_spans(idle), _spans(others))),
@@ -31,8 +33,13 @@ def pauses_of(job: Job, *, seen_ms: int) -> Pauses:
         idle_gpu_ms=idle_ms,
         counted=idle_ms / clock_ms if clock_ms else 1.0,
         are_all=bool(idle) and not others,
-        has_moments=any(not part.state_ms.keys() <= AT_REST for part in idle),
+        worked_ms=max(worked_ms, default=None),
+        has_moments=any(map(_has_worked, idle)),
     )
+
+
+def _has_worked(part: Run) -> bool:
+    return part.condition in WORK or not WORKED.isdisjoint(part.state_ms)
 
 
 def _spans(parts: Sequence[Run]) -> list[Span]:

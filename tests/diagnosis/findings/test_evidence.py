@@ -103,7 +103,9 @@ def test_pauses_are_the_times_in_which_all_gpus_of_the_job_were_idle():
     facts = evidence(Job.objects.get(), "idle_held").facts
 
     spans = ((T0, T0 + 40 * MINUTE), (T0 + 60 * MINUTE, T0 + 100 * MINUTE))
-    assert facts.pauses == Pauses(spans, 1800.0, idle_gpu_ms=200 * MINUTE)
+    assert facts.pauses == Pauses(
+        spans, 1800.0, idle_gpu_ms=200 * MINUTE, worked_ms=T0 + 120 * MINUTE
+    )
 
 
 # a kernel for half a second of its minute: too little to end the ledger's run
@@ -130,6 +132,7 @@ def test_a_pause_goes_on_over_a_moment_of_work_as_the_ledgers_run_does():
     assert pauses.idle_gpu_ms == 110 * MINUTE - 600
     assert pauses.counted == pytest.approx(1 - 0.01 / 110)
     assert (pauses.has_moments, pauses.are_all) == (True, False)
+    assert pauses.worked_ms == T0 + 81 * MINUTE
     entries = Entry.objects.filter(state="idle").aggregate(Sum("gpu_ms"))
     assert pauses.idle_gpu_ms == entries["gpu_ms__sum"]
 
@@ -157,15 +160,26 @@ def test_a_pause_decides_and_not_the_minutes_of_its_last_cell():
 def test_a_job_that_never_worked_is_told_by_all_of_its_time():
     pauses = evidence_of_session(*[QUIET] * 40).facts.pauses
 
-    assert (pauses.are_all, pauses.has_moments) == (True, False)
+    assert (pauses.are_all, pauses.worked_ms) == (True, None)
     assert pauses.spans == ((T0, T0 + 40 * MINUTE),)
 
 
 def test_what_it_did_after_it_was_idle_last_is_known_too():
     """Idle for an hour, then at work for two."""
-    pauses = evidence_of_session(*[QUIET] * 60, *[BUSY] * 120).facts.pauses
+    pauses = evidence_of_session(*[QUIET] * 60, *[BUSY] * 90).facts.pauses
 
-    assert not pauses.are_all
+    assert (pauses.are_all, pauses.worked_ms) == (False, T0 + 150 * MINUTE)
+    assert pauses.rest_s == 0
+
+
+def test_a_moment_of_work_within_a_pause_is_a_sign_of_use_of_its_whole_hour():
+    """At work for ten minutes, then at rest until 180 but for a moment at 70."""
+    says = [BUSY] * 10 + [QUIET] * 60 + [MOMENT] + [QUIET] * 109
+
+    pauses = evidence_of_session(*says).facts.pauses
+
+    assert pauses.spans == ((T0 + 10 * MINUTE, T0 + 180 * MINUTE),)
+    assert (pauses.worked_ms, pauses.rest_s) == (T0 + 120 * MINUTE, 60 * 60.0)
 
 
 def test_of_a_jobs_only_gpu_no_sign_is_told_twice_and_none_after_its_end():
