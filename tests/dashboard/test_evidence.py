@@ -550,3 +550,29 @@ def test_why_a_known_service_needs_less_of_the_same_sign_is_said(kind):
         "Of a known service time below 10 % of 15 % is enough: it waits for requests; of another"
         " job it takes 30 %."
     )
+
+
+def test_a_sessions_pages_tell_it_by_the_pauses_that_the_ledger_has(client):
+    """Of 60, 29 and 32 quiet minutes between uses the ledger calls 92 idle; beyond 30 are 32."""
+    says = [QUIET] * 60 + [BUSY] + [QUIET] * 29 + [BUSY] * 10 + [QUIET] * 32 + [BUSY] * 5
+    end = T0 + len(says) * MINUTE
+    session = a_job(kind="interactive", name="vscode", start_ms=T0, end_ms=end)
+    post(Sender().batch(T0, *says, jobs=[session], allocations=[held(end=end)]))
+    services.diagnose(NOW, 1000)
+    [finding] = Finding.objects.filter(cause="idle_held")
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        page = in_text(tight(client.get(f"/findings/{finding.pk}").content.decode()))
+        of_job = in_text(tight(client.get(f"/jobs/{finding.its_job.key}").content.decode()))
+
+    told_of_it = (
+        "A session is used on and off, and keeps its GPUs idle between uses.",
+        "End sessions that are idle for 30 minutes, or give them a time limit: of the 1.5 GPU-hours"
+        " in which this job was idle that would have saved 0.5 GPU-hours",
+    )
+    assert [words for words in told_of_it if words not in page or words not in of_job] == []
+    assert "30 min or longer without a break: 2 times ; 1.53 GPU-hours idle in all" in page
+    first = "Fri 20 Nov, 06:00 Fri 20 Nov, 07:00 1 h"
+    assert f"From To Idle for Fri 20 Nov, 07:40 Fri 20 Nov, 08:12 32 min {first}" in page
+    assert "Idle 67 %" in of_job  # 92 of 137 minutes
+    assert "nobody uses" not in page + of_job

@@ -125,18 +125,15 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
-    place = _looked_at(job, entry, detectors)
+    pauses = _pauses(job, entry)
+    place = _looked_at(job, entry, detectors, pauses)
     if place is None:
         return None
-    pauses = _pauses(job, entry)
-    if pauses is not None:
-        place = _in_pause(place, detectors, pauses)
     lanes = place.features.lanes
     ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
     if pick := BY_CODE[cause].pick:
         place = replace(place, lane=pick(place.features, ranks, place.cell))
-    seen = _evidence(job, entry, place, _beside_it(cause, place, ranks))
-    return replace(seen, facts=replace(seen.facts, pauses=pauses))
+    return _evidence(job, entry, place, _beside_it(cause, place, ranks), pauses)
 
 
 def _in_turn(entry: CauseEntry) -> list[int]:
@@ -147,9 +144,11 @@ def _in_turn(entry: CauseEntry) -> list[int]:
     return [cells[len(cells) // 2]] if BY_CODE[entry.cause].idle == PART else cells[::-1]
 
 
-def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_Place | None":
-    """The newest place of the entry's hour that is all of the job's time, else the newest; None
-    where its telemetry is no longer kept.
+def _looked_at(
+    job: Job, entry: CauseEntry, detectors: Sequence[Detector], pauses: Pauses | None
+) -> "_Place | None":
+    """The newest place of the entry's hour that is all of the job's time, else the newest; where
+    pauses decide, with all of its pause. None where its telemetry is no longer kept.
     """
     hour_ms = to_ms(floor_hour(entry.start))
     reach = max(length for detector in detectors for length in detector.lengths)
@@ -161,7 +160,8 @@ def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
     whole = _whole_cells(job, entry, lanes, lane)
     last = _last(entry, (hour_ms - low) // CELL_MS, whole)
-    return _place(detectors, lanes, lane, last=last, whole=whole)
+    place = _place(detectors, lanes, lane, last=last, whole=whole)
+    return place if pauses is None else _in_pause(place, detectors, pauses)
 
 
 def _last(entry: CauseEntry, before: int, whole: int) -> int:
@@ -297,7 +297,9 @@ def _gpu(place: _Place, lane: int) -> GPU:
     return gpus.get(pk=int(place.features.lanes.gpu_id[lane]))
 
 
-def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) -> Evidence:
+def _evidence(
+    job: Job, entry: CauseEntry, place: _Place, beside: GPU | None, pauses: Pauses | None
+) -> Evidence:
     gpu = _gpu(place, place.lane)
     start_ms, end_ms = _window(gpu, place, job)
     # where a rule holds without one of its signs, another branch of it holds
@@ -307,7 +309,7 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
         *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
         *(_read(sign, place) for sign in place.rule.strengthens),
     )
-    facts = _facts(job, entry, gpu, place, read)
+    facts = replace(_facts(job, entry, gpu, place, read), pauses=pauses)
     return Evidence(
         gpu,
         start_ms=start_ms,

@@ -18,24 +18,27 @@ WORKED = {"useful", "underused"}  # states: a quiet run has some of a moment's w
 
 def pauses_of(job: Job, *, seen_ms: int) -> Pauses:
     """Of the month before it was seen idle last, and of all that it did since."""
-    parts = Run.objects.filter(Run.ended_after(seen_ms - LOOK_BACK_MS), job=job)
-    idle: list[Run] = []
-    others: list[Run] = []
-    for part in parts:
-        (idle if part.state_ms.get("idle") else others).append(part)
-    idle_ms = sum(part.state_ms["idle"] for part in idle)
-    clock_ms = sum(part.end_ms - part.start_ms for part in idle)
-    worked_ms = [part.end_ms for part in (*idle, *others) if _has_worked(part)]
+    parts = list(Run.objects.filter(Run.ended_after(seen_ms - LOOK_BACK_MS), job=job))
+    idle = [part for part in parts if part.state_ms.get("idle")]
+    others = [part for part in parts if not part.state_ms.get("idle")]
+    idle_gpu_ms = sum(part.state_ms["idle"] for part in idle)
+    worked_ms = [part.end_ms for part in parts if _has_worked(part)]
     _, policy = current_policy()
     return Pauses(
         tuple(difference(_spans(idle), _spans(others))),
         policy.idle_ms(job.kind) / 1000,
-        idle_gpu_ms=idle_ms,
-        counted=idle_ms / clock_ms if clock_ms else 1.0,
+        idle_gpu_ms=idle_gpu_ms,
+        counted=_share(idle_gpu_ms, idle),
         are_all=bool(idle) and not others,
         worked_ms=max(worked_ms, default=None),
         has_moments=any(map(_has_worked, idle)),
     )
+
+
+def _share(gpu_ms: int, parts: Sequence[Run]) -> float:
+    """Of the parts' time by the clock; 1 where there are none."""
+    clock_ms = sum(part.end_ms - part.start_ms for part in parts)
+    return gpu_ms / clock_ms if clock_ms else 1.0
 
 
 def _has_worked(part: Run) -> bool:
