@@ -77,6 +77,11 @@ def duration(length_ms: int) -> str:
     return f"{hours} h {minutes % 60:02} m" if hours else f"{minutes} m"
 
 
+def brief(length_ms: int) -> str:
+    """As duration() has it; of less than a minute the seconds."""
+    return duration(length_ms) if length_ms >= 60_000 else f"{max(length_ms // 1000, 1)} s"
+
+
 def part_of(part_ms: int, whole_ms: int, *, gpus: int) -> str:
     """ "5 h 10 m of 6 h 02 m"; of several GPUs in GPU-hours."""
     if gpus > 1:

@@ -4,7 +4,7 @@ some, by the ledger's runs.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -29,9 +29,10 @@ from fleetwatch.alerts.measuring import job_lanes
 from fleetwatch.alerts.measuring.cause_words import asked_first, code_of
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
-from fleetwatch.alerts.measuring.idle_again import idle_again
+from fleetwatch.alerts.measuring.idle_again import idle_again, lanes
 from fleetwatch.alerts.measuring.idle_ends import idle_ends
 from fleetwatch.alerts.measuring.idle_facts import Facts, IdleGPU
+from fleetwatch.alerts.measuring.idle_pauses import has_pauses, pause_words, pauses
 from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
 from fleetwatch.costs.mapping.attribution import jobs_by_key
@@ -70,17 +71,13 @@ LOST_OF_ANY = "What was not saved is lost."
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """For how long a GPU was idle within an episode, in how many spells, and since when the last of
-    them is; `held_ms` is the holder's share of it.
-    """
+    """For how long a GPU was idle within an episode; `held_ms` is the holder's share of it."""
 
     start_ms: int
     end_ms: int
     held_ms: int
     memory_bytes: float | None
     idle_ms: int
-    spells: int
-    spell_since_ms: int
 
 
 def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None) -> Measured:
@@ -138,10 +135,12 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     job_ids = {place: jobs[episodes[place].subject].pk for place in idle}
     nodes = _held_nodes(idle, job_ids, watch)
     pids = _pids({job_ids[place]: gpus for place, gpus in idle.items()})  # of its last episode
+    paused = _pauses(idle, job_ids, watch)
     breaches: list[Breach | None] = [None] * len(episodes)
     for place, gpus in idle.items():
         job = jobs[episodes[place].subject]
-        breaches[place] = breach(_facts(job, gpus, nodes[place], pids[job.pk], watch))
+        facts = _facts(job, gpus, nodes[place], pids[job.pk], watch)
+        breaches[place] = breach(replace(facts, pauses=paused.get(place, "")))
     return breaches
 
 
@@ -274,6 +273,33 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     return pids
 
 
+def _pauses(
+    idle: Mapping[int, list[IdleGPU]], job_ids: Mapping[int, int], watch: Watch
+) -> dict[int, str]:
+    """Of each episode (its place) in which GPUs were not idle all the time what they did in
+    between, in words.
+    """
+    paused = {place: gpus for place, gpus in idle.items() if has_pauses(gpus)}
+    every = [gpu for gpus in paused.values() for gpu in gpus]
+    if not every:
+        return {}
+    asked = np.array(sorted({job_ids[place] for place in paused}), dtype=np.int64)
+    start_ms = min(gpu.since_ms for gpu in every)
+    end_ms = max(gpu.until_ms for gpu in every)
+    parts = job_lanes.parts_of(asked, start_ms, end_ms)
+    of_gpus = {(job_id, lane[0].gpu_id): lane for job_id, lane in lanes(parts)}
+    words = partial(pause_words, clear_minutes=watch.settings.clear_minutes)
+    return {
+        place: words(pauses(of_gpus, job_ids[place], gpus), clock=partial(_clock, gpus))
+        for place, gpus in paused.items()
+    }
+
+
+def _clock(gpus: Iterable[IdleGPU], at_ms: int) -> str:
+    now = from_ms(max(gpu.until_ms for gpu in gpus))
+    return wording.moment(from_ms(at_ms), zone(), now=now)
+
+
 def _facts(job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], watch: Watch) -> Facts:
     """`nodes`: of each GPU that the job is seen to hold, its node."""
     return Facts(
@@ -315,8 +341,6 @@ def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
         usd_per_hour=None if per_hour is None else str(per_hour),
         has_example_rate=latest is not None and latest.is_example,
         idle_ms=time.idle_ms,
-        spells=time.spells,
-        spell_since_ms=time.spell_since_ms,
     )
 
 
@@ -361,35 +385,8 @@ def breach(facts: Facts) -> Breach:
 
 
 def _spells(facts: Facts) -> tuple[Line, ...]:
-    """How much of the time it was idle, where it was so in several spells, and when not."""
-    if all(gpu.spells == 1 for gpu in facts.gpus):
-        return ()
-    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; {_in_between(facts)}"),)
-
-
-def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
-    """ "5 h 10 m of 6 h 02 m"; of several GPUs in GPU-hours."""
-    idle_ms = sum(gpu.idle_ms for gpu in gpus)
-    whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in gpus)
-    return wording.part_of(idle_ms, whole_ms, gpus=len(gpus))
-
-
-def _in_between(facts: Facts) -> str:
-    """When it was not idle between its spells: of one GPU of which that was once from when on, else
-    until when it was so last.
-    """
-    last = max(facts.gpus, key=lambda gpu: gpu.spell_since_ms)
-    until = _clock(last.spell_since_ms, facts)
-    if len(facts.gpus) > 1:
-        return f"worked or was not seen in between, until {until} last"
-    if last.spells > 2:
-        return f"worked or was not seen {last.spells - 1} times, until {until} last"
-    worked_ms = last.until_ms - last.since_ms - last.idle_ms
-    return f"worked or was not seen at {_clock(last.spell_since_ms - worked_ms, facts)}"
-
-
-def _clock(at_ms: int, facts: Facts) -> str:
-    return wording.moment(from_ms(at_ms), zone(), now=from_ms(facts.until_ms))
+    """How much of the time it was idle, where that is not all of it, and what it did meanwhile."""
+    return ((SPELLS, facts.pauses),) if facts.pauses else ()
 
 
 def _of_job(facts: Facts) -> str:

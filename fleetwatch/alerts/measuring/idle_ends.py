@@ -15,7 +15,7 @@ from fleetwatch.alerts.measuring.job_lanes import Part, Parts
 from fleetwatch.alerts.stopped_words import Clock
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS
-from fleetwatch.lib.intervals import MINUTE_MS, from_ms
+from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
@@ -77,14 +77,7 @@ def _times(of: Sequence[Sequence[Part]], since_ms: int) -> list[Span]:
 
 def _worked(times: Sequence[Span], clock: Clock) -> str:
     if len(times) > MAX_TIMES:
-        whole = _long(sum(each.duration_ms for each in times))
+        whole = wording.brief(sum(each.duration_ms for each in times))
         return f"it worked {len(times)} times from {clock(times[0].start_ms)} on, {whole} in all"
-    every = (f"at {clock(each.start_ms)} for {_long(each.duration_ms)}" for each in times)
+    every = (f"at {clock(each.start_ms)} for {wording.brief(each.duration_ms)}" for each in times)
     return f"it worked {' and '.join(every)}"
-
-
-def _long(length_ms: int) -> str:
-    """Of less than a minute the seconds."""
-    if length_ms < MINUTE_MS:
-        return f"{max(length_ms // 1000, 1)} s"
-    return wording.duration(length_ms)

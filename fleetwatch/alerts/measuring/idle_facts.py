@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
 from fleetwatch.alerts.measuring.job_labels import owner_words
 
@@ -12,8 +11,7 @@ class IdleGPU:
     """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry
     ends.
 
-    `idle_ms` of that it was idle, in so many `spells`, the last since `spell_since_ms`. Dollars are
-    decimal strings; None = no rate, or not read.
+    `idle_ms` of that it was idle. Dollars are decimal strings; None = no rate, or not read.
     """
 
     gpu_id: int
@@ -29,15 +27,14 @@ class IdleGPU:
     usd_per_hour: str | None
     has_example_rate: bool
     idle_ms: int = 0
-    spells: int = 1
-    spell_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """A job with at least one GPU idle for longer than the rule allows.
 
-    `job_gpus` is how many it holds in all, `external_id` what ends it alone.
+    `job_gpus` is how many it holds in all, `external_id` what ends it alone, `pauses` what it did
+    in between, in words ("": it idled all the time).
     """
 
     job_key: str
@@ -54,6 +51,7 @@ class Facts:
     kind: str = ""
     pids: tuple[int, ...] = ()  # of its processes on these GPUs
     reaches_beyond: bool = False  # its scheduler gave it more than the hub sees
+    pauses: str = ""
 
     @property
     def since_ms(self) -> int:
@@ -66,16 +64,11 @@ class Facts:
         return max(gpu.until_ms for gpu in self.gpus)
 
     @property
-    def counted_until_ms(self) -> int:
-        """Until when dollars are counted: nodes are posted one after the other, so by what an hour
-        of each GPU costs.
+    def counted_until_ms(self) -> int | None:
+        """Until when the dollars of a job of which every GPU idles are counted; None of some of
+        them: one of these may work by then, and another one idle.
         """
-        per_hour = [Decimal(gpu.usd_per_hour or 0) for gpu in self.gpus]
-        whole = sum(per_hour)
-        if not whole:
-            return self.until_ms
-        ends = (usd * gpu.until_ms for usd, gpu in zip(per_hour, self.gpus, strict=True))
-        return round(sum(ends) / whole)
+        return self.until_ms if len(self.gpus) == self.job_gpus else None
 
     @property
     def nodes(self) -> list[str]:

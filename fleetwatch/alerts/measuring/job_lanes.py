@@ -147,7 +147,7 @@ def job_parts(watch: Watch, wanted: Collection[str]) -> Parts:
     others = np.setdiff1d(np.array(firing, dtype=np.int64), candidates.job_id)
     if not len(others):
         return candidates
-    return candidates.with_rows(_runs((), others, watch.start_ms, watch.end_ms))
+    return candidates.with_rows(parts_of(others, watch.start_ms, watch.end_ms))
 
 
 def back_to_breach(parts: Parts, watch: Watch) -> Parts:
@@ -160,7 +160,12 @@ def back_to_breach(parts: Parts, watch: Watch) -> Parts:
     firing = Job.objects.filter(key__in=before).values_list("pk", flat=True)
     job_ids = np.array(firing, dtype=np.int64)
     others = parts.where(~np.isin(parts.job_id, job_ids))
-    return others.with_rows(_runs((), job_ids, min(before.values()) - 1, watch.end_ms))
+    return others.with_rows(parts_of(job_ids, min(before.values()) - 1, watch.end_ms))
+
+
+def parts_of(job_ids: Ints, start_ms: int, end_ms: int) -> Parts:
+    """What these jobs did over the period."""
+    return _runs((), job_ids, start_ms, end_ms)
 
 
 @read_once  # several rules of an evaluation look at the same time

@@ -1,6 +1,5 @@
 -- One row: of an episode (its place in the arrays) and a GPU of its job, from when to when the GPU was idle within it,
--- the holder's share of that time in ms, its memory in bytes meanwhile (null: not read), for how many ms it was idle, in
--- how many spells, and since when the last of them is.
+-- the holder's share of that time in ms, its memory in bytes meanwhile (null: not read), and for how many ms it was idle.
 -- In:  job_ids, since_ms, until_ms (bigint[]): as long as each other; idle, memory_ms, memory_sum (int): places in
 --      state_ms and figures.
 -- Again: safe, it only reads.
@@ -11,12 +10,7 @@ SELECT
     max(least(run.end_ms, asked.until_ms)),
     round(sum(spent.held_ms * within.share))::bigint,
     sum(run.figures[%(memory_sum)s]) / nullif(sum(run.figures[%(memory_ms)s]), 0),
-    sum(least(run.end_ms, asked.until_ms) - greatest(run.start_ms, asked.since_ms))::bigint,
-    greatest(1, count(*) FILTER (WHERE within.is_begin)),
-    coalesce(
-        max(greatest(run.start_ms, asked.since_ms)) FILTER (WHERE within.is_begin),
-        min(greatest(run.start_ms, asked.since_ms))
-    )
+    sum(least(run.end_ms, asked.until_ms) - greatest(run.start_ms, asked.since_ms))::bigint
 FROM unnest(%(job_ids)s::bigint[], %(since_ms)s::bigint[], %(until_ms)s::bigint[])
     WITH ORDINALITY AS asked (job_id, since_ms, until_ms, place)
 JOIN ledger_run AS run
@@ -35,9 +29,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT
         (least(run.end_ms, asked.until_ms) - greatest(run.start_ms, asked.since_ms))::double precision
-        / (run.end_ms - run.start_ms) AS share,
-        -- what goes on from the hour before is no spell of its own
-        NOT run.continues OR run.start_ms <= asked.since_ms AS is_begin
+        / (run.end_ms - run.start_ms) AS share
 ) AS within
 GROUP BY
     asked.place,
