@@ -3,7 +3,7 @@ conditions/ makes one. Pure.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -83,13 +83,21 @@ class Breach:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def cost_at(self, now_ms: int) -> Decimal | None:
-        """Dollars until then, where it went on as it was; as they were counted where that says
-        nothing.
+    def judged_until(self, judged_ms: int) -> "Breach":
+        """The same with its figures until it was judged last, and not a moment later: what is newer
+        may turn out to be work. Dollars of what does not cost as much each hour stay as they are,
+        and so does the moment until which they are.
         """
+        if self.has_cost and self.counted_until_ms is None:
+            return self
+        until_ms = max(self.until_ms, judged_ms)
+        return replace(self, until_ms=until_ms, cost_usd=self._cost_at(until_ms))
+
+    def _cost_at(self, judged_ms: int) -> Decimal | None:
+        """Dollars until then; as they were counted where an hour's are not known."""
         if None in (self.cost_usd, self.usd_per_hour, self.counted_until_ms):
             return self.cost_usd
-        more_ms = max(0, now_ms - (self.counted_until_ms or 0))
+        more_ms = max(0, judged_ms - (self.counted_until_ms or 0))
         return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
 
     @property
@@ -160,6 +168,14 @@ class Breach:
         """How much of its time it was so, in words; "" where it was so all of it."""
         label = self.word.capitalize()
         return dict(self.lines).get(label, "") if label in OF_PARTS else ""
+
+    @property
+    def lasting(self) -> str:
+        """What its length is called, on pages and in messages, while it goes on and after; of what
+        was so for a share of the time alone that it was so in part.
+        """
+        is_share = bool(self.spells) and self.word.capitalize() != SPELLS
+        return f"{'partly ' * is_share}{self.word} for"
 
     @property
     def path(self) -> str:

@@ -2,17 +2,16 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, stored_breach
+from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, clock_ms, to_ms
+from fleetwatch.lib.intervals import Interval, clock_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
@@ -22,13 +21,12 @@ PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident as pages show it, with what was true when it was looked at last; with `now_ms`
-    as it stands then.
+    """An incident as pages show it, with what was true when it was looked at last: its figures are
+    until `breach.until_ms`, where it was judged last.
     """
 
     incident: Incident
     breach: Breach
-    now_ms: int | None = None
     decided: str = ""  # who acknowledged or snoozed it, or said that it is no waste, and why
 
     @property
@@ -46,48 +44,23 @@ class IncidentView:
 
     @property
     def lasted_ms(self) -> int:
-        """For how long it was seen to be so; to now of what goes on all the time, as far as it is
-        counted of what does so in spells, and of what is pending.
-        """
+        """For how long it is judged to be so, pauses included."""
         if self.incident.fired_ms is None:
             return self.incident.counted_ms
-        return clock_ms(self.breach.since_ms, self._seen_until_ms)
+        return clock_ms(self.breach.since_ms, self.breach.until_ms)
 
     @property
     def passed_for_ms(self) -> int | None:
         """For how long all of a budget is spent; None where it is not, or of no budget."""
         passed_ms = self.breach.passed_ms
-        return None if passed_ms is None else self._seen_until_ms - passed_ms
-
-    @property
-    def _seen_until_ms(self) -> int:
-        is_counted = self.now_ms is None or bool(self.breach.spells)
-        return self.breach.until_ms if is_counted else self.now_ms or 0
-
-    @property
-    def counted_until_ms(self) -> int:
-        """Until when its dollars are counted: to now of what costs as much each hour."""
-        if self.now_ms is None or self.breach.counted_until_ms is None:
-            return self.breach.until_ms
-        return self.now_ms
-
-    def at(self, now: datetime) -> "IncidentView":
-        """As it stands now where it goes on; what is over, or has no data, as it is."""
-        now_ms = to_ms(now)
-        if not goes_on(self.incident, now_ms):
-            return self
-        breach = self.breach
-        if breach.counted_until_ms is not None:
-            cost_usd = breach.cost_at(now_ms)
-            breach = replace(breach, cost_usd=cost_usd, counted_until_ms=now_ms)
-        return replace(self, breach=breach, now_ms=now_ms)
+        return None if passed_ms is None else self.breach.until_ms - passed_ms
 
 
-def goes_on(incident: Incident, now_ms: int) -> bool:
-    """Whether it was seen to go on a moment ago, as often as its condition is looked at."""
-    look_ms = condition(incident.rule.condition).every_minutes * MINUTE_MS
-    is_seen = now_ms - STALE_MS - look_ms <= incident.until_ms <= now_ms
-    return incident.ended_ms is None and not incident.note and is_seen
+def breach_of(incident: Incident) -> Breach:
+    """What is kept of it, which is written anew each five minutes, with its figures until it was
+    judged last.
+    """
+    return stored_breach(incident.facts).judged_until(incident.until_ms)
 
 
 def visible_incidents() -> QuerySet[Incident]:
@@ -141,7 +114,7 @@ def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
     show_people(rows, *PEOPLE)
     for incident in rows:
         incident.resolution = in_words(incident.resolution, by=incident.resolved_by)
-    return [IncidentView(incident, stored_breach(incident.facts)) for incident in rows]
+    return [IncidentView(incident, breach_of(incident)) for incident in rows]
 
 
 def with_decisions(views: Iterable[IncidentView]) -> list[IncidentView]:

@@ -63,9 +63,7 @@ def needs_somebody(now: datetime) -> Context:
     what they burn an hour; how many of them there are, and are not shown.
     """
     firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
-    dearest = incident_inbox.page_of_incidents(
-        firing, sort="critical", after="", size=MAX_FIRING, now=now
-    )
+    dearest = incident_inbox.page_of_incidents(firing, sort="critical", after="", size=MAX_FIRING)
     rows = incident_rows(dearest.lines)[:SHOWN_ROWS]
     health = fleet_health(now)
     count = next(card.count for card in health if card.label == FIRING)

@@ -101,7 +101,9 @@ def job_end_ms(breach: Breach) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """When a job's scheduler ends it at the latest, and what it costs by then from now on."""
+    """When a job's scheduler ends it at the latest, and what it costs by then beyond what is
+    counted so far.
+    """
 
     ends_ms: int
     usd: Decimal | None
@@ -115,9 +117,9 @@ def time_limit(view: IncidentView, now: datetime) -> TimeLimit | None:
     if begins_ms is None or not minutes.isdecimal() or len(minutes) > MAX_DIGITS:
         return None
     ends_ms = begins_ms + int(minutes) * MINUTE_MS
-    left_ms = ends_ms - to_ms(now)
-    if left_ms <= 0 or view.incident.ended_ms is not None:
+    if ends_ms <= to_ms(now) or view.incident.ended_ms is not None:
         return None
+    left_ms = ends_ms - breach.until_ms
     per_hour = breach.usd_per_hour
     usd = None if per_hour is None else pricing.usd(pricing.price([(left_ms, per_hour)]))
     return TimeLimit(ends_ms, usd)

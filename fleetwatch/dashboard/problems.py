@@ -172,7 +172,7 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     """Incidents with what to do first (of several at once each one's page says it), and after which
     before it one began again.
     """
-    rows = incident_rows(machine_incidents.going_on(which, now))
+    rows = incident_rows(machine_incidents.going_on(which))
     alone = [each.first for each in rows if not each.is_group]
     again = again_after([each.incident for each in alone])
     steps = incident_pages.first_steps(alone, now)
@@ -192,7 +192,7 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
 def first_steps(uuids: Sequence[str], now: datetime) -> dict[str, Step | None]:
     """By the GPU that can't work what to do first."""
     which = Q(subject__in=uuids, rule__condition=gpu_cannot_work.CONDITION.name)
-    views = machine_incidents.going_on(which, now)
+    views = machine_incidents.going_on(which)
     steps = incident_pages.first_steps(views, now)
     return {view.incident.subject: steps.get(view.incident.pk) for view in views}
 
@@ -203,7 +203,7 @@ def of_incidents(
     """Those that fire; what befell GPUs of a node at once is one. `most_usd`: what those of a
     subject can have cost at most.
     """
-    rows = incident_rows(machine_incidents.going_on(which, now))
+    rows = incident_rows(machine_incidents.going_on(which))
     losses = slowed_gpus.losses([line for each in rows for line in each.lines])
     return [
         _at_most(_of_incident(each, now, losses), most_usd.get(each.first.breach.subject))

@@ -22,10 +22,9 @@ from fleetwatch.accounts.permissions import may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
-from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.incidents.incident_inbox import of_owner
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import IncidentView, visible_incidents
+from fleetwatch.alerts.selectors import breach_of, visible_incidents
 from fleetwatch.dashboard import agreed_hits
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words, is_heard_since
@@ -463,8 +462,6 @@ def _is_of(word: str) -> Q:
 def _incident(incident: Incident, now: datetime) -> Hit:
     """By what its subject is called, whose it is and what it cost, as far as its breach says so."""
     breach = incident.facts
-    # as its page counts it: to now, where it goes on
-    cost_usd = IncidentView(incident, stored_breach(breach)).at(now).breach.cost_usd
     team = incident.team.label if incident.team else ""
     return Hit(
         "incident",
@@ -474,7 +471,7 @@ def _incident(incident: Incident, now: datetime) -> Hit:
         owner=breach.get("owner") or team,
         state=_stands(incident, now),
         when=_snoozed(incident, now),
-        usd=cost_usd if breach.get("has_cost", True) else None,
+        usd=breach_of(incident).cost_usd if breach.get("has_cost", True) else None,
     )
 
 

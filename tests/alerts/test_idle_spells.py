@@ -64,7 +64,7 @@ def test_what_is_seen_active_burns_nothing_from_the_first_minute_on_and_is_not_t
     incident = spells(("quiet", 0, 40), ("active", 40, 42), evaluated=(40, 42))
 
     sums = open_sums(Incident.objects.all(), at(45))
-    view = view_of(incident).at(at(45))
+    view = view_of(incident)
     assert incident.state == "firing"
     assert incident.has_stopped
     # 40 minutes at $4 an hour, and not a cent more by 09:45
@@ -228,7 +228,7 @@ def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_sinc
     assert breach.since_ms == ms(0)
     assert breach.lines[0] == (
         "Idle",
-        "1 h 20 m of 1 h 25 m; worked or was not seen at 09:40 UTC",
+        "all but 5 m: paused for less than 15 minutes at 09:40 UTC (worked for 5 m)",
     )
     # 80 minutes at $4 an hour; while it idles an hour costs all of that
     assert f"{breach.cost_usd:.2f}" == "5.33"

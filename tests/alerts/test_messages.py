@@ -136,7 +136,7 @@ def test_a_length_is_that_of_the_minutes_beside_it():
 
     fields = dict(opened(facts(job_gpus=1, gpus=(gpu,)), resolution="over").fields)
 
-    assert fields["Idle"] == "09:10 UTC to 10:04 UTC"
+    assert fields["Idle for"] == "54 m, 09:10 UTC to 10:04 UTC"
     assert "idle for 54 m" in opened(facts(job_gpus=1, gpus=(gpu,)), resolution="over").title
 
 
@@ -273,7 +273,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     assert message.fields == (
         ("Owner", "ana (nlp)"),
         ("Job", "slurm/della/48213 “sweep-7”"),
-        ("Idle since", "09:10 UTC (3 h 20 m)"),
+        ("Idle for", "3 h 20 m, since 09:10 UTC, judged until 12:30 UTC"),
         ("Memory held", "61 GB"),
         ("So far", "$21.60"),
         ("Burning", "$6.50/h, ≈ $4,750/month if left"),
@@ -492,14 +492,26 @@ def test_facts_survive_the_row():
     assert msgspec.convert(asdict(facts()), Facts) == facts()
 
 
-def test_each_gpu_goes_on_to_now_from_where_it_is_counted():
-    """Nodes are posted one after the other: of $3 an hour until minute 210, of $1 until 202."""
-    early = an_idle_gpu(4, until_ms=ms(202), cost_usd="1.00", usd_per_hour="1")
-    told = job_idle.breach(facts(gpus=(an_idle_gpu(3, usd_per_hour="3"), early)))
+def test_dollars_go_on_until_it_was_judged_last_where_every_gpu_idles():
+    """Two GPUs at $3.25 an hour, $21.60 until minute 210."""
+    whole = job_idle.breach(facts(job_gpus=2))
 
-    assert told.counted_until_ms == ms(208)
-    # 12 minutes of the one, 20 of the other
-    assert told.cost_at(ms(222)) == Decimal("11.80") + Decimal("0.6") + Decimal("0.333333")
+    assert whole.judged_until(ms(210)) == whole
+    # twelve minutes of $6.50 an hour
+    assert whole.judged_until(ms(222)).cost_usd == Decimal("22.90")
+    assert whole.judged_until(ms(222)).until_ms == ms(222)
+
+
+def test_dollars_of_some_gpus_are_of_the_moment_at_which_they_were_known_to_idle():
+    some = job_idle.breach(facts(job_gpus=3))
+
+    assert some.judged_until(ms(222)) == some
+
+
+def test_what_costs_nothing_lasts_until_it_was_judged_last():
+    free = replace(job_idle.breach(facts()), has_cost=False, counted_until_ms=None)
+
+    assert free.judged_until(ms(222)).until_ms == ms(222)
 
 
 def over_by(*subjects: str):

@@ -316,31 +316,18 @@ class TestPage:
         assert "a month if left" not in shown
         assert "until its time limit at the latest" in shown
 
-    def test_what_goes_on_in_spells_lasts_as_long_as_it_is_counted(self, admin):
-        """Seen an hour long to a minute ago: to now it would be an hour and a minute."""
-        until_ms = to_ms(NOW) - 60_000
-        facts = {"since_ms": until_ms - HOUR_MS, "until_ms": until_ms}
-        spells = {"lines": (("Idle", "56 min of 1 h 00 m"),)}
-        lasted = [
-            admin.get(f"/incidents/{one.pk}").context["lasted_ms"]
-            for one in (
-                incident("slurm/della/1", facts=facts, until_ms=until_ms),
-                incident("slurm/della/2", facts=facts | spells, until_ms=until_ms),
-            )
-        ]
-
-        assert lasted == [HOUR_MS + 60_000, HOUR_MS]
-        shown = text(admin, f"/incidents/{Incident.objects.latest('pk').pk}")
-        counted = shown.partition(", counted to")[2][:200]
-        assert "11:59" in counted
-
     def test_beside_how_long_it_goes_on_it_says_when_it_worked_between(self, admin):
-        spells = "1 h 00 m of 1 h 05 m; worked or was not seen at 11:25 UTC"
+        """The same before and after it is over."""
+        pauses = "all but 5 m: paused for less than 15 minutes at 11:25 UTC (worked for 5 m)"
+        facts = {"lines": (("Idle", pauses),)}
+        over = {"state": "resolved", "ended_ms": to_ms(NOW), "resolved_at": NOW}
 
-        shown = text(admin, f"/incidents/{incident(facts={'lines': (('Idle', spells),)}).pk}")
-
-        note = shown.partition("It lasts")[2].partition("</dl>")[0]
-        assert f"idle {spells}" in " ".join(note.split())
+        for one in (
+            incident("slurm/della/1", facts=facts),
+            incident("slurm/della/2", facts=facts, **over),
+        ):
+            note = text(admin, f"/incidents/{one.pk}").partition("Idle for")[2]
+            assert f"idle {pauses}" in " ".join(note.partition("</dl>")[0].split())
 
     def test_it_says_when_the_time_limit_is_and_what_it_costs_by_then(self, admin):
         factories.job("slurm/della/7", user="ann", start_ms=to_ms(NOW - timedelta(hours=1)))
@@ -348,7 +335,7 @@ class TestPage:
 
         shown = text(admin, f"/incidents/{incident(facts={'labels': labels}).pk}")
 
-        # two of three hours are left, at $2 an hour
+        # two of three hours are not counted yet, at $2 an hour
         note = shown.partition("until its time limit,")[2].partition("</dd>")[0]
         assert " ".join(note.split()).startswith("Fri 20 Nov, 14:00, at the latest: ")
         assert "$4.00</span> more" in " ".join(note.split())

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -22,38 +23,90 @@ from tests.dashboard.shown_incidents import HOSTILE, admin_user, incident, keys,
 from tests.markup import in_text, tight
 
 
-def test_what_goes_on_costs_and_lasts_to_now_wherever_it_is_told(admin):
-    """$2 an hour: counted until six minutes ago, seen a minute ago; what is over stays."""
+def counted(key: str, *, judged: float, **fields) -> Incident:
+    """Of an hour at $2 the first 54 minutes are written; how many minutes ago it is `judged`."""
     counted_ms = to_ms(NOW - timedelta(minutes=6))
-    facts = {
-        "until_ms": counted_ms,
-        "counted_until_ms": counted_ms,
-        "cost_usd": Decimal("1.8"),
-    }
-    seen_ms = to_ms(NOW - timedelta(minutes=1))
-    running = incident(facts=facts, until_ms=seen_ms)
-    over = incident("slurm/della/8", facts=facts, resolved_at=NOW)
-    silent = incident("slurm/della/9", facts=facts, until_ms=seen_ms, note="no data since then")
-    uneven = incident("slurm/della/10", facts=facts | {"counted_until_ms": None}, until_ms=seen_ms)
+    facts = {"until_ms": counted_ms, "counted_until_ms": counted_ms, "cost_usd": Decimal("1.8")}
+    usual = {"until_ms": to_ms(NOW - timedelta(minutes=judged))}
+    return incident(key, facts=facts | fields.pop("facts", {}), **(usual | fields))
 
-    views = [view_of(each).at(NOW) for each in (running, over, silent, uneven)]
-    page = admin.get(reverse("incident", args=[running.pk])).context
+
+def test_figures_are_of_what_is_judged_and_of_no_newer_minute_wherever_they_are_told(admin):
+    """$2 an hour: judged until three minutes ago it is 57 minutes and $1.90, and none of them is
+    of the minutes since, which may turn out to be work.
+    """
+    fires = counted("slurm/della/7", judged=3)
+
+    page = admin.get(reverse("incident", args=[fires.pk]))
     inbox = admin.get("/alerts").context
-    uneven_page = admin.get(reverse("incident", args=[uneven.pk])).context
 
-    assert [(view.breach.cost_usd, view.lasted_ms // 60_000) for view in views] == [
-        (Decimal("2.0"), 60),
-        (Decimal("1.8"), 54),
-        (Decimal("1.8"), 54),
-        (Decimal("1.8"), 60),
-    ]
-    assert (page["breach"].cost_usd, page["lasted_ms"], page["counted_until_ms"]) == (
-        2,
-        3_600_000,
-        to_ms(NOW),
-    )
-    assert uneven_page["lasted_ms"] == 3_600_000
-    assert inbox["sums"].cost_usd == sum(row.cost_usd for row in inbox["rows"]) == Decimal("5.6")
+    [row] = inbox["rows"]
+    assert page.context["lasted_ms"] == row.first.lasted_ms == 57 * 60_000
+    assert page.context["breach"].cost_usd == row.cost_usd == inbox["sums"].cost_usd
+    assert row.cost_usd == Decimal("1.9")
+    shown = in_text(tight(page.content.decode()))
+    assert "Idle for 57 min since Fri 20 Nov, 11:00, judged until Fri 20 Nov, 11:57" in shown
+    assert "its idle GPUs, Fri 20 Nov, 11:00 to 11:57" in shown
+    assert "$2.00 /h as of Fri 20 Nov, 11:57;" in shown
+
+
+@pytest.mark.parametrize(
+    ("state", "fields"),
+    [
+        ("acknowledged", {"state": "acknowledged"}),
+        ("agreed as no waste", {"muted": "accepted until 2026-12-06 09:49 UTC: a workshop"}),
+        ("stopped", {"note": "It stopped being idle at 11:57 UTC"}),
+        ("without data", {"note": "Not known since 11:57 UTC whether it goes on."}),
+        ("resolved", {"state": "resolved", "ended_ms": to_ms(NOW), "resolved_at": NOW}),
+    ],
+)
+def test_no_state_of_an_incident_changes_what_is_counted_of_it(admin, state, fields):
+    one = counted("slurm/della/7", judged=3, **fields)
+
+    page = admin.get(reverse("incident", args=[one.pk]))
+
+    assert (page.context["lasted_ms"], page.context["breach"].cost_usd) == (
+        57 * 60_000,
+        Decimal("1.9"),
+    ), state
+    assert "Idle for 57 min" in in_text(tight(page.content.decode())), state
+
+
+def test_dollars_that_are_not_the_same_each_hour_stay_until_they_are_counted_anew(admin):
+    """Of some GPUs of a job one may work by then; its length and its dollars are of one time."""
+    some = counted("slurm/della/7", judged=3, facts={"counted_until_ms": None})
+
+    view = view_of(some)
+
+    assert (view.lasted_ms, view.breach.cost_usd) == (54 * 60_000, Decimal("1.8"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "minutes", "usd"),
+    [
+        (7, 54, "1.8"),  # judged anew until an earlier moment: what is written is not taken back
+        (6, 54, "1.8"),
+        (5, 55, "1.833333"),
+        (0, 60, "2"),
+    ],
+)
+def test_each_minute_that_is_judged_adds_to_a_figure_and_none_takes_from_it(
+    admin, judged, minutes, usd
+):
+    view = view_of(counted("slurm/della/7", judged=judged))
+
+    assert (view.lasted_ms, view.breach.cost_usd) == (minutes * 60_000, Decimal(usd))
+
+
+def test_what_stopped_says_from_when_to_when_it_was_so(admin):
+    one = counted("slurm/della/7", judged=3, note="It stopped being idle at 11:57 UTC")
+
+    page = in_text(text(admin, f"/incidents/{one.pk}"))
+    row = in_text(text(admin, "/alerts"))
+
+    assert "Idle for 57 min Fri 20 Nov, 11:00 to 11:57" in page
+    assert "idle for 57 min, Fri 20 Nov, 11:00 to 11:57" in row
+    assert "judged until" not in page + row
 
 
 def test_a_page_says_what_is_wrong_while_it_goes_on_and_what_was_once_it_is_over(admin):
@@ -151,7 +204,10 @@ class TestInbox:
         accepted = in_text(text(admin, "/alerts?state=accepted"))
 
         assert "Firing 1 Acknowledged 0 Snoozed 0 Agreed as not waste 1" in firing
-        assert "So far $2.00 since each began; none snoozed or agreed as not waste" in firing
+        assert (
+            "So far $2.00 since each began, as far as it is judged; none snoozed or agreed as not waste"
+            in firing
+        )
         assert "1 more agreed as not waste" in firing
         assert "slurm/della/8" not in firing
         assert "Agreed as not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
@@ -162,7 +218,7 @@ class TestInbox:
 
         firing = in_text(text(admin, "/alerts"))
 
-        assert "So far $2.00 since each began; none snoozed" in firing
+        assert "So far $2.00 since each began, as far as it is judged; none snoozed" in firing
         assert "Open 2" in firing
 
     def test_a_row_that_stopped_offers_nothing_to_type(self, admin):
@@ -235,13 +291,17 @@ class TestInbox:
         """The allocation ended at 12:00, and what was judged ends at 11:56."""
         judged_ms = to_ms(NOW - timedelta(minutes=4))
         over = incident(
-            facts={"until_ms": judged_ms}, state="resolved", ended_ms=to_ms(NOW), resolved_at=NOW
+            facts={"until_ms": judged_ms},
+            until_ms=judged_ms,
+            state="resolved",
+            ended_ms=to_ms(NOW),
+            resolved_at=NOW,
         )
 
         [row] = tight(text(admin, "/alerts?state=resolved")).split("<li data-row>")[1:]
         page = admin.get(reverse("incident", args=[over.pk])).context
 
-        assert page["counted_until_ms"] == judged_ms
+        assert page["breach"].until_ms == judged_ms
         assert "11:56" in row
         assert "12:00" not in row
 

@@ -45,7 +45,7 @@ def test_a_share_of_the_time_says_of_what_it_is(admin):
 
     page = in_text(text(admin, f"/incidents/{one.pk}"))
 
-    assert "It lasts 1 h since" in page
+    assert "Partly stalled for 1 h since" in page
     assert "stalled 9 h 37 m of 13 h 21 m at work" in page
     assert "Stalled for" not in page
 

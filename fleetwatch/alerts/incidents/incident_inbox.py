@@ -26,11 +26,10 @@ from django.db.models.lookups import GreaterThan
 from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import STALE_MS
 from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS
 
 State = Incident.State
 MICRO = 1_000_000
@@ -179,7 +178,7 @@ def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
         **going_on.aggregate(
             count=Count("pk", filter=is_waste),
             accepted=Count("pk", filter=IS_ACCEPTED),
-            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now)), filter=is_left),
+            cost_usd=Sum(_cost_usd(), filter=is_left),
             usd_per_hour=Sum(_usd("usd_per_hour"), filter=is_left & Q(note="")),
             unpriced=Count("pk", filter=is_left & is_unpriced),
             oldest_ms=Min("since_ms", filter=is_waste),
@@ -210,15 +209,13 @@ def over_sums(rows: QuerySet[Incident], since: datetime) -> OverSums:
         **rows.filter(state=State.RESOLVED).aggregate(
             count=Count("pk"),
             lately=Count("pk", filter=is_lately),
-            usd=Sum(_usd("cost_usd"), filter=is_lately),
+            usd=Sum(_cost_usd(), filter=is_lately),
             accepted=Count("pk", filter=WAS_ACCEPTED),
         )
     )
 
 
-def page_of_incidents(
-    rows: QuerySet[Incident], *, sort: str, after: str, size: int, now: datetime
-) -> InboxPage:
+def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: int) -> InboxPage:
     """The page after the cursor; a bad cursor is the start. `sort` is one of PLACES."""
     ordered = rows.annotate(hourly=_usd("usd_per_hour")).annotate(place=PLACES[sort]())
     cursor = read_cursor(after)
@@ -228,7 +225,7 @@ def page_of_incidents(
     fetched = list(ordered.order_by("-place", "-pk")[: size + 1])
     shown = fetched[:size]
     more = f"{shown[-1].place}~{shown[-1].pk}" if len(fetched) > size else ""
-    return InboxPage([view.at(now) for view in views_of(shown)], more)
+    return InboxPage(views_of(shown), more)
 
 
 def read_cursor(after: str) -> tuple[int, int] | None:
@@ -246,13 +243,12 @@ def _usd(name: str) -> Cast:
     return Cast(KT(f"facts__{name}"), DOLLARS)
 
 
-def _usd_since(now_ms: int) -> Case:
-    """Dollars since they were counted last, as IncidentView.at() has them; 0 where none are."""
+def _cost_usd() -> Combinable:
+    """Dollars of a breach until it was judged last, as Breach.judged_until() has them."""
     counted_ms = Cast(KT("facts__counted_until_ms"), BigIntegerField())
-    more_ms = Greatest(Value(now_ms) - counted_ms, Value(0))
+    more_ms = Greatest(F("until_ms") - counted_ms, Value(0))
     more = Round(_usd("usd_per_hour") * Cast(more_ms, DOLLARS) / HOUR_MS, 6)
-    is_seen = Q(until_ms__range=(now_ms - STALE_MS, now_ms), ended_ms=None, note="")
-    return Case(When(is_seen, then=Coalesce(more, ZERO)), default=ZERO, output_field=DOLLARS)
+    return _usd("cost_usd") + Coalesce(more, ZERO)
 
 
 def _micro(usd: Combinable) -> Coalesce:
@@ -264,7 +260,7 @@ def _micro(usd: Combinable) -> Coalesce:
 def _dollars() -> Coalesce:
     """What a breach cost, and of a budget by how much it is passed; null where it has neither."""
     spent = Coalesce(_usd("facts__spent_usd"), _usd("facts__expected_usd"))
-    return Coalesce(_usd("cost_usd"), spent - _usd("facts__budget_usd"))
+    return Coalesce(_cost_usd(), spent - _usd("facts__budget_usd"))
 
 
 def _burning() -> Case:

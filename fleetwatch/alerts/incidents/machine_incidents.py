@@ -1,7 +1,6 @@
 """The incidents that go on of a node, a GPU or a job: what the pages of these say is wrong."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from django.db.models import Q
 
@@ -37,10 +36,9 @@ def firing_since(condition: str, subjects: Iterable[str]) -> dict[str, int]:
     return dict(rows.order_by("-since_ms").values_list("subject", "since_ms"))
 
 
-def going_on(which: Q, now: datetime) -> list[IncidentView]:
-    """Of them those that fire and the reader may see, as they stand now, critical ones first,
-    then the oldest.
+def going_on(which: Q) -> list[IncidentView]:
+    """Of them those that fire and the reader may see, critical ones first, then the
+    oldest.
     """
     rows = visible_incidents().filter(which, state__in=FIRES).order_by("since_ms", "pk")[:MOST]
-    views = [view.at(now) for view in views_of(rows)]
-    return sorted(views, key=lambda view: view.incident.rule.severity != Severity.CRITICAL)
+    return sorted(views_of(rows), key=lambda view: view.incident.rule.severity != Severity.CRITICAL)

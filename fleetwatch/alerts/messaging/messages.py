@@ -23,6 +23,7 @@ from fleetwatch.alerts.messaging.closings import (
     of_action,
     what_to_do,
 )
+from fleetwatch.alerts.stopped_words import STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, clock_ms, from_ms, to_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
@@ -172,16 +173,29 @@ def _opened(case: Case, setting: Setting) -> Message:
 
 def _of_opened(case: Case, setting: Setting) -> tuple[Line, ...]:
     breach = case.breach
-    since = f"{setting.clock(breach.since_ms)} ({_length(breach)})"
     return (
         *_about(breach),
-        (f"{breach.word.capitalize()} since", since),
+        _lasting(case, setting),
         *_opened_late(case),
         *breach.lines,
         *_dollars([breach]),
         *_severity(breach, setting),
         _rule(breach, setting),
     )
+
+
+def _lasting(case: Case, setting: Setting) -> Line:
+    """For how long it is or was so, as its page calls it, and when."""
+    breach = case.breach
+    begin = setting.clock(breach.since_ms)
+    end = setting.clock(breach.until_ms)
+    if case.resolution or case.note.startswith(STOPPED):
+        when = f"{begin} to {end}"
+    elif breach.kind == "budget":
+        when = f"since {begin}"
+    else:
+        when = f"since {begin}, judged until {end}"
+    return breach.lasting.capitalize(), f"{_length(breach)}, {when}"
 
 
 def _opened_late(case: Case) -> tuple[Line, ...]:
@@ -339,7 +353,7 @@ def _resolved(case: Case, setting: Setting) -> Message:
     length = _length(breach)
     subject = breach.where if breach.kind == "gpu" else f"{_head(breach)} {_called(breach)}"
     message = Message(
-        title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
+        title=f"resolved · {breach.where} · {breach.lasting} {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
         fields=_of_resolved(case, setting),
         url=_url(case, setting),
@@ -351,16 +365,20 @@ def _resolved(case: Case, setting: Setting) -> Message:
 
 def _of_resolved(case: Case, setting: Setting) -> tuple[Line, ...]:
     breach = case.breach
-    begin = setting.clock(breach.since_ms)
-    end = setting.clock(breach.until_ms)
     return (
         *_about(breach),
-        (breach.word.capitalize(), f"{begin} to {end}"),
+        _lasting(case, setting),
+        *_spells(breach),
         *_noted(case, setting),
         *_likely(breach),
         *_costs([breach]),
         _rule(breach, setting),
     )
+
+
+def _spells(breach: Breach) -> tuple[Line, ...]:
+    """How much of that it was so, where it was not all of it."""
+    return ((breach.word.capitalize(), breach.spells),) if breach.spells else ()
 
 
 def _noted(case: Case, setting: Setting) -> tuple[Line, ...]:

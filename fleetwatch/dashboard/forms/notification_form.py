@@ -29,7 +29,7 @@ def context(user: User, now: datetime) -> Context:
     place = person.place if person else None
     mine = narrowed_to(Wanted(mine=user)).filter(in_state("firing", now))
     ways = _unreached(preference_of(user), person.names if person else ())
-    shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS, now=now)
+    shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS)
     return {
         "preference": preference_of(user),
         "ways": [(way, _in_words(way, user)) for way in Preference.Way],

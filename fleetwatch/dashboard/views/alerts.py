@@ -132,7 +132,6 @@ def _lines(
         sort=sort,
         after=after,
         size=PAGE_SIZE,
-        now=period.now,
     )
     is_first = inbox.read_cursor(after) is None
     lines = with_decisions(shown.lines) if state in DECIDED else shown.lines

@@ -246,7 +246,7 @@ def _past(incident: Incident, now: datetime) -> Context:
 
 
 def _view(incident: Incident, period: Period) -> IncidentView:
-    return incident_pages.of_now(view_of(incident).at(period.now), period.now)
+    return incident_pages.of_now(view_of(incident), period.now)
 
 
 def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
@@ -295,7 +295,6 @@ def _extent(view: IncidentView) -> Context:
         "ended_ms": view.ended_ms,
         "lasted_ms": view.lasted_ms,
         "passed_for_ms": view.passed_for_ms,
-        "counted_until_ms": view.counted_until_ms,
     }
 
 

@@ -437,8 +437,8 @@ def _incidents(rule: Rule, now: datetime) -> Context:
         "incident_count": own.count(),
         "states": [each for each in states if counts[each[0]]],
         "were_accepted": counts["were_accepted"],
-        "newest": [view.at(now) for view in views_of(_newest(own))],
-        "pending": [view.at(now) for view in views_of(_pending(own))],
+        "newest": views_of(_newest(own)),
+        "pending": views_of(_pending(own)),
     }
 
 
