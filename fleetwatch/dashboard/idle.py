@@ -34,12 +34,12 @@ class LongestIdle:
 
 
 def longest_idle(now: datetime, *, but: Collection[int]) -> LongestIdle | None:
-    """What has been idle longest without a break, if for a quarter of an hour at least; of all jobs
-    but these.
+    """What has been idle longest without a break, if for a quarter of an hour at least, as far as
+    it is judged; of all jobs but these.
     """
     idle = [each for each in open_idle_runs(now) if each.job_id not in but]
     first = min(idle, key=lambda each: (each.start_ms, each.gpu_id), default=None)
-    if not first or not first.job_id or to_ms(now) - first.start_ms < LEAST_SHOWN_MS:
+    if not first or not first.job_id or first.end_ms - first.start_ms < LEAST_SHOWN_MS:
         return None
     job = Job.objects.select_related("team").get(pk=first.job_id)
     [job] = jobs_shown(into_teams([job], before=now))
@@ -49,8 +49,8 @@ def longest_idle(now: datetime, *, but: Collection[int]) -> LongestIdle | None:
         gpu=GPU.objects.select_related("node").get(pk=first.gpu_id),
         gpu_count=len(of_job),
         since_ms=first.start_ms,
-        lasted_ms=to_ms(now) - first.start_ms,
-        cost_usd=_cost_usd(of_job, RatesInForce(each.gpu_id for each in of_job), to_ms(now)),
+        lasted_ms=first.end_ms - first.start_ms,
+        cost_usd=_cost_usd(of_job, RatesInForce(each.gpu_id for each in of_job)),
     )
 
 
@@ -83,7 +83,7 @@ def idle_gpus(now: datetime) -> list[IdleGPU]:
             jobs=[jobs[each.job_id] for each in of_gpu if each.job_id],
             since_ms=min(each.start_ms for each in of_gpu),
             usd_per_hour=usd_per_hour[gpu_id],
-            cost_usd=_cost_usd(of_gpu, rates, to_ms(now)),
+            cost_usd=_cost_usd(of_gpu, rates),
             before=_before(of_gpu, earlier),
         )
         for gpu_id, of_gpu in idle.items()
@@ -133,21 +133,11 @@ def _before(
     return idle_before(first, earlier.get(first.gpu_id, ()))
 
 
-def _cost_usd(idle: Iterable[RunSpan], rates: RatesInForce, now_ms: int) -> Decimal | None:
-    """Of the runs together, to now; None where one of them has no rate."""
-    costs = [_usd(each, rates, now_ms) for each in idle]
+def _cost_usd(idle: Iterable[RunSpan], rates: RatesInForce) -> Decimal | None:
+    """Of the runs together as far as they are judged, as incidents have it; None where one of them
+    has no rate.
+    """
+    costs = [rates.usd(run.gpu_id, run.start_ms, run.end_ms, run.held_ms) for run in idle]
     if None in costs:
         return None
     return sum((pricing.usd(cost) for cost in costs if cost is not None), Decimal(0))
-
-
-def _usd(idle: RunSpan, rates: RatesInForce, now_ms: int) -> Decimal | None:
-    """Of a run as far as it is known, and to now as if it went on as it was, as an incident has
-    it; None without a rate.
-    """
-    usd = rates.usd(idle.gpu_id, idle.start_ms, idle.end_ms, idle.held_ms)
-    more_ms = now_ms - idle.end_ms
-    if usd is None or more_ms <= 0:
-        return usd
-    held_ms = idle.held_ms * more_ms // (idle.end_ms - idle.start_ms)
-    return usd + (rates.usd(idle.gpu_id, idle.end_ms, now_ms, held_ms) or Decimal(0))

@@ -238,7 +238,7 @@ def test_a_message_of_a_budget_that_is_passed_says_each_length_beside_what_it_is
         *("Ack", "Snooze 4 h", "See what spends most", "The budget"),
         "Open in FleetWatch",
     ]
-    assert dict(message["fields"])["Over 80 % since"] == "Sun 1 Nov, 16:00 UTC (20 h 00 m)"
+    assert dict(message["fields"])["Over 80 % for"] == "20 h 00 m, since Sun 1 Nov, 16:00 UTC"
 
 
 def test_a_teams_hostile_name_is_one_line(rule):

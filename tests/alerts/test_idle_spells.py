@@ -1,5 +1,7 @@
 """A job that idles in spells: what is a pause, what is over, and what each spell costs."""
 
+from decimal import Decimal
+
 import pytest
 
 from fleetwatch.alerts.incidents.incident_inbox import open_sums
@@ -72,6 +74,27 @@ def test_what_is_seen_active_burns_nothing_from_the_first_minute_on_and_is_not_t
     assert sums.usd_per_hour is None
     assert view.what == "The only GPU of job slurm/della/1 did nothing"
     assert next_steps([view], at(45)) == {}
+
+
+def test_no_figure_falls_when_the_newest_minutes_turn_out_to_be_work():
+    """Judged two minutes late, each two minutes; from 09:44 on the job works."""
+    a_rule(clear_minutes=15)
+    gpu = a_gpu(node="node-014", index=3)
+    a_rate("6", gpu=gpu)
+    job = a_job(key="slurm/della/1", user="ana")
+    ran(gpu, "quiet", 0, 38, job=job, state_ms={"idle": ms(38) - ms(0)})
+    figures = []
+    for minute in range(40, 52, 2):
+        condition, state = ("quiet", "idle") if minute <= 44 else ("active", "useful")
+        ran(gpu, condition, minute - 2, minute, job=job, state_ms={state: ms(2) - ms(0)})
+        announcing.run(at(minute + 2))
+        view = view_of(Incident.objects.get())
+        sums = open_sums(Incident.objects.all(), at(minute + 3.5))
+        figures.append((view.lasted_ms // 60_000, view.breach.cost_usd, sums.cost_usd))
+
+    # $6 an hour: ten cents a minute
+    counted = [(minute, Decimal(minute) / 10) for minute in (40, 42, 44, 44, 44, 44)]
+    assert figures == [(minute, usd, usd) for minute, usd in counted]
 
 
 def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_ended_meanwhile():

@@ -120,7 +120,8 @@ def test_that_it_goes_on_is_kept_each_time_and_said_anew_every_five_minutes():
         longer(run, minute)
         announcing.run(at(minute))
         (view,) = open_incidents()
-        kept.append((view.incident.until_ms, view.breach.until_ms))
+        kept.append((view.incident.until_ms, view.incident.facts["until_ms"]))
+        assert view.breach.until_ms == ms(minute)
 
     assert kept == [(ms(each), ms(said)) for each, said in ((31, 31), (32, 31), (35, 31), (36, 36))]
 

@@ -203,7 +203,7 @@ def test_what_is_over_is_told_to_its_end(admin, spending):
     ended_ms = to_ms(NOW) - 5 * HOUR_MS
     over = budget_incident("teams/nlp", ended_ms=ended_ms, resolved_at=NOW)
     facts = over.facts | {"until_ms": ended_ms, "since_ms": ended_ms - HOUR_MS}
-    Incident.objects.update(facts=facts)
+    Incident.objects.update(facts=facts, until_ms=ended_ms)
 
     assert drivers(admin, over).usd == 10  # 5 hours of ann's, none of bob's
 

@@ -97,8 +97,9 @@ def test_what_is_over_has_one_end_which_is_until_when_its_dollars_are_counted(ad
     page = in_text(text(admin, f"/incidents/{over.pk}"))
     listed = in_text(text(admin, "/alerts?state=resolved"))
 
-    assert "the time of its idle GPUs, from Fri 20 Nov, 09:30 to Fri 20 Nov, 10:30" in page
-    assert "Fri 20 Nov, 09:30 to Fri 20 Nov, 10:30" in listed
+    assert "the time of its idle GPUs, Fri 20 Nov, 09:30 to 10:30" in page
+    assert "Idle for 1 h Fri 20 Nov, 09:30 to 10:30" in page
+    assert "idle for 1 h, Fri 20 Nov, 09:30 to 10:30" in listed
     assert "11:00" not in page.partition("Timeline")[0]
 
 

@@ -297,7 +297,7 @@ def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(four_n
 
 
 def test_the_banner_leads_to_each_gpu_that_it_counts(four_nodes):
-    """Of a job for half an hour, of which the ledger has all but two minutes: it costs to now."""
+    """Of a job for half an hour, of which the ledger has all but two minutes: 28 at $2."""
     job = factories.job(name="<b>sweep</b>")
     lasted = HOUR_MS // 2
     known = lasted - 2 * MINUTE_MS
@@ -321,8 +321,10 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(four_nodes):
     assert [each.gpu.node.name for each in line.gpus] == ["node-1", "node-2"]
     assert (line.finding_id, line.incident.pk, bool(line.cause)) == (finding.pk, incident.pk, True)
     assert idle.context["usd_per_hour"] == overview.context["spending"].idle_usd_per_hour == 4
-    assert [(each.since_ms, each.cost_usd) for each in line.gpus] == [(NOW_MS - lasted, 1)] * 2
-    assert line.cost_usd == overview.context["longest"].cost_usd == 2
+    assert [(each.since_ms, each.cost_usd) for each in line.gpus] == [
+        (NOW_MS - lasted, Decimal("0.933333"))
+    ] * 2
+    assert line.cost_usd == overview.context["longest"].cost_usd == Decimal("1.866666")
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 

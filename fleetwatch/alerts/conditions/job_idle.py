@@ -4,7 +4,7 @@ some, by the ledger's runs.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -29,12 +29,12 @@ from fleetwatch.alerts.measuring import job_lanes
 from fleetwatch.alerts.measuring.cause_words import asked_first, code_of
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
-from fleetwatch.alerts.measuring.idle_again import idle_again, lanes
+from fleetwatch.alerts.measuring.idle_again import idle_again
 from fleetwatch.alerts.measuring.idle_ends import idle_ends
 from fleetwatch.alerts.measuring.idle_facts import Facts, IdleGPU
-from fleetwatch.alerts.measuring.idle_pauses import has_pauses, pause_words, pauses
 from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
+from fleetwatch.alerts.measuring.job_pauses import paused_in_words
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
@@ -132,16 +132,24 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     idle = _idle_gpus(episodes, jobs)
-    job_ids = {place: jobs[episodes[place].subject].pk for place in idle}
+    job_of = {place: jobs[episodes[place].subject] for place in idle}
+    facts = _facts_by_place(idle, job_of, watch)
+    return [breach(facts[place]) if place in facts else None for place in range(len(episodes))]
+
+
+def _facts_by_place(
+    idle: Mapping[int, list[IdleGPU]], job_of: Mapping[int, Job], watch: Watch
+) -> dict[int, Facts]:
+    """Of each episode (its place) what is known of its job."""
+    job_ids = {place: job.pk for place, job in job_of.items()}
     nodes = _held_nodes(idle, job_ids, watch)
     pids = _pids({job_ids[place]: gpus for place, gpus in idle.items()})  # of its last episode
-    paused = _pauses(idle, job_ids, watch)
-    breaches: list[Breach | None] = [None] * len(episodes)
-    for place, gpus in idle.items():
-        job = jobs[episodes[place].subject]
-        facts = _facts(job, gpus, nodes[place], pids[job.pk], watch)
-        breaches[place] = breach(replace(facts, pauses=paused.get(place, "")))
-    return breaches
+    paused = paused_in_words(idle, job_ids, watch.settings.clear_minutes)
+    facts = {
+        place: _facts(job_of[place], gpus, nodes[place], pids[job_ids[place]], watch)
+        for place, gpus in idle.items()
+    }
+    return {place: replace(each, pauses=paused.get(place, "")) for place, each in facts.items()}
 
 
 def weigh(
@@ -271,33 +279,6 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
         if job_id is not None and seen_ms > until_ms.get((job_id, gpu_id), seen_ms) - STALE_MS:
             pids[job_id].add(pid)
     return pids
-
-
-def _pauses(
-    idle: Mapping[int, list[IdleGPU]], job_ids: Mapping[int, int], watch: Watch
-) -> dict[int, str]:
-    """Of each episode (its place) in which GPUs were not idle all the time what they did in
-    between, in words.
-    """
-    paused = {place: gpus for place, gpus in idle.items() if has_pauses(gpus)}
-    every = [gpu for gpus in paused.values() for gpu in gpus]
-    if not every:
-        return {}
-    asked = np.array(sorted({job_ids[place] for place in paused}), dtype=np.int64)
-    start_ms = min(gpu.since_ms for gpu in every)
-    end_ms = max(gpu.until_ms for gpu in every)
-    parts = job_lanes.parts_of(asked, start_ms, end_ms)
-    of_gpus = {(job_id, lane[0].gpu_id): lane for job_id, lane in lanes(parts)}
-    words = partial(pause_words, clear_minutes=watch.settings.clear_minutes)
-    return {
-        place: words(pauses(of_gpus, job_ids[place], gpus), clock=partial(_clock, gpus))
-        for place, gpus in paused.items()
-    }
-
-
-def _clock(gpus: Iterable[IdleGPU], at_ms: int) -> str:
-    now = from_ms(max(gpu.until_ms for gpu in gpus))
-    return wording.moment(from_ms(at_ms), zone(), now=now)
 
 
 def _facts(job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], watch: Watch) -> Facts:

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from fleetwatch.alerts.measuring.idle_pauses import Pause, pause_words, pauses
 from fleetwatch.alerts.measuring.job_lanes import Part
+from fleetwatch.alerts.measuring.job_pauses import Pause, pause_words, pauses
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of

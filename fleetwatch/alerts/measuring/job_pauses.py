@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import lasted
-from fleetwatch.alerts.measuring.idle_again import UNSEEN
+from fleetwatch.alerts.measuring.idle_again import UNSEEN, lanes
 from fleetwatch.alerts.measuring.idle_ends import WORKS
 from fleetwatch.alerts.measuring.idle_facts import IdleGPU
-from fleetwatch.alerts.measuring.job_lanes import Lane, Part
+from fleetwatch.alerts.measuring.job_lanes import Lane, Part, parts_of
 from fleetwatch.alerts.stopped_words import Clock
-from fleetwatch.lib.intervals import MINUTE_MS
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms
 from fleetwatch.notify import wording
 
 MAX_NAMED = 2  # that are named one by one
@@ -39,17 +42,51 @@ class Pause(NamedTuple):
         return bool(self.unseen_ms) and not self.worked_ms
 
 
-def has_pauses(gpus: Iterable[IdleGPU]) -> bool:
-    """Whether one of them was not idle all the time from when on it is."""
+def paused_in_words(
+    idle: Mapping[int, Sequence[IdleGPU]], job_ids: Mapping[int, int], clear_minutes: float
+) -> dict[int, str]:
+    """Of each episode (its place) whose GPUs were not idle all the time from when on they are, what
+    they did in between.
+    """
+    paused = {place: gpus for place, gpus in idle.items() if _has_pauses(gpus)}
+    lanes_of = _lanes_of(paused, job_ids) if paused else {}
+    return {
+        place: pause_words(
+            pauses(lanes_of, job_ids[place], gpus),
+            clear_minutes=clear_minutes,
+            clock=_clock(max(gpu.until_ms for gpu in gpus)),
+        )
+        for place, gpus in paused.items()
+    }
+
+
+def _has_pauses(gpus: Iterable[IdleGPU]) -> bool:
     return any(gpu.idle_ms < gpu.until_ms - gpu.since_ms for gpu in gpus)
 
 
+def _lanes_of(
+    paused: Mapping[int, Sequence[IdleGPU]], job_ids: Mapping[int, int]
+) -> dict[Lane, list[Part]]:
+    """What the jobs' GPUs did meanwhile."""
+    every = [gpu for gpus in paused.values() for gpu in gpus]
+    asked = np.array(sorted({job_ids[place] for place in paused}), dtype=np.int64)
+    start_ms = min(gpu.since_ms for gpu in every)
+    parts = parts_of(asked, start_ms, max(gpu.until_ms for gpu in every))
+    return {(job_id, lane[0].gpu_id): lane for job_id, lane in lanes(parts)}
+
+
+def _clock(now_ms: int) -> Clock:
+    """Moments as people read them then."""
+    now = from_ms(now_ms)
+    return lambda at_ms: wording.moment(from_ms(at_ms), zone(), now=now)
+
+
 def pauses(
-    lanes: Mapping[Lane, Sequence[Part]], job_id: int, gpus: Iterable[IdleGPU]
+    lanes_of: Mapping[Lane, Sequence[Part]], job_id: int, gpus: Iterable[IdleGPU]
 ) -> list[Pause]:
     """Those of these GPUs of the job, in order of time; of GPUs that pause at once it is one."""
     several = [
-        _within(lanes.get((job_id, gpu.gpu_id), ()), gpu.since_ms, gpu.until_ms) for gpu in gpus
+        _within(lanes_of.get((job_id, gpu.gpu_id), ()), gpu.since_ms, gpu.until_ms) for gpu in gpus
     ]
     every = [part for lane in several for part in lane]
     worked = _spans(every, lambda part: part.condition in WORKS)
