@@ -285,6 +285,36 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     assert message.severity == "warning"
 
 
+@pytest.mark.parametrize(
+    ("how", "when"),
+    [
+        ({}, "since 09:10 UTC, judged until 12:30 UTC"),
+        ({"note": "Not known since 12:30 UTC."}, "since 09:10 UTC, judged until 12:30 UTC"),
+        ({"note": "It stopped being idle at 12:30 UTC"}, "09:10 UTC to 12:30 UTC"),
+        ({"resolution": "the allocation ended"}, "09:10 UTC to 12:30 UTC"),
+    ],
+)
+def test_a_length_and_its_pauses_are_called_the_same_while_it_goes_on_and_after(how, when):
+    pauses = "all but 4 m: no data at 10:10 UTC for 4 m"
+
+    fields = dict(opened(facts(pauses=pauses), **how).fields)
+
+    assert (fields["Idle for"], fields["Idle"]) == (f"3 h 20 m, {when}", pauses)
+
+
+def test_what_was_so_for_a_share_of_its_time_was_so_in_part_by_its_length():
+    share = replace(
+        job_idle.breach(facts()),
+        word="stalled",
+        lines=(("Stalled", "2.1 of 6.7 GPU-hours at work"),),
+    )
+
+    over = in_words([Case(7, share, "", "the job works again")])
+
+    assert "· partly stalled for 3 h 20 m, cost" in over.title
+    assert dict(over.fields)["Partly stalled for"] == "3 h 20 m, 09:10 UTC to 12:30 UTC"
+
+
 def test_a_resolved_incident_says_why_how_long_and_how_much():
     over = opened(facts(), resolution="the allocation ended")
 
