@@ -29,7 +29,7 @@ from fleetwatch.telemetry import matrices, partitions
 
 MAX_HOURS = 10_000
 PATIENCE_S = 1800  # the longest migration of a large hub, on another host
-NEWEST = timedelta(hours=18)
+NEWEST = timedelta(hours=30)  # a job that idles may do so since yesterday
 OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
