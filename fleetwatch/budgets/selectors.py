@@ -144,6 +144,7 @@ class MonthLines:
 
     lines: list[BudgetLine]
     unallocated: BudgetLine | None
+    teamless_usd: Decimal  # what of `unallocated` jobs without a team spent
 
 
 def lines(now: datetime) -> list[BudgetLine]:
@@ -163,7 +164,8 @@ def month_lines(now: datetime) -> MonthLines:
     every = _lines(groups, limits, month, since)
     teams = [line for line in every if line.key not in NO_TEAMS]
     nobodys = [line for line in every if line.key in NO_TEAMS and line.spent_usd]
-    return MonthLines([fleet, *sorted(teams, key=_pressing)], _unallocated(nobodys))
+    teamless_usd = exact_sum(line.spent_usd for line in nobodys if line.key != UNALLOCATED)
+    return MonthLines([fleet, *sorted(teams, key=_pressing)], _unallocated(nobodys), teamless_usd)
 
 
 def any_run_rate(lines: Iterable[BudgetLine]) -> RunRate | None:
@@ -180,7 +182,7 @@ def with_run_rates(seen: MonthLines, now: datetime) -> MonthLines:
     fleet, *teams = (_with_run_rate(line, [rates.get(line.key)]) for line in seen.lines)
     nobodys = [rates.get(key) for key in NO_TEAMS]
     unallocated = seen.unallocated and _with_run_rate(seen.unallocated, nobodys)
-    return MonthLines([fleet, *sorted(teams, key=_pressing)], unallocated)
+    return replace(seen, lines=[fleet, *sorted(teams, key=_pressing)], unallocated=unallocated)
 
 
 def _with_run_rate(line: BudgetLine, rates: Sequence[RunRate | None]) -> BudgetLine:

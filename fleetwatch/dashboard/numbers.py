@@ -36,6 +36,7 @@ usd = _or_dash(rounding.usd)
 about = _or_dash(rounding.about)
 percent = _or_dash(rounding.percent)
 roughly = rounding.roughly
+about_range = rounding.about_range
 
 
 @_or_dash

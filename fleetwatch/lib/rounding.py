@@ -39,6 +39,18 @@ def rounded_about(value: Decimal | float) -> Decimal:
     return _digits(amount, 3) if amount else amount
 
 
+def about_range(low: Decimal | float, high: Decimal | float) -> str:
+    """Two ends of what nobody spent yet: "$24,100 to $24,700"; where both read alike as about()
+    rounds, and so does what lies between, how far it may be from that: "±$50 at most".
+    """
+    ends = about(low), about(high)
+    shown = rounded_about(low)
+    if ends[0] != ends[1] or not shown:
+        return " to ".join(dict.fromkeys(ends))
+    half_a_digit = usd(Decimal(5).scaleb(shown.adjusted() - 3))
+    return f"±{half_a_digit.removesuffix('.00')} at most"
+
+
 def roughly(low: Decimal, high: Decimal) -> str:
     """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
     sum, that sum, and "up to $584" where they are too far apart to say anything.

@@ -34,10 +34,10 @@ def shown(answer) -> str:
 @pytest.fixture(scope="module")
 def _four_weeks(django_db_setup, django_db_blocker):
     with shared_rows(django_db_blocker):
-        yield _spent_for_four_weeks()
+        yield spent_for_four_weeks()
 
 
-def _spent_for_four_weeks() -> Team:
+def spent_for_four_weeks() -> Team:
     """Team nlp holds a GPU at $2 an hour for four weeks: $936 until 12:00 of the 20th, $1,440 at
     the month's end.
     """
@@ -536,31 +536,6 @@ def test_what_is_no_teams_and_passes_what_is_left_for_it_says_so(viewer, team, l
         set_budget(of, month, Decimal(amount), repeats=True, now=NOW, by="ann")
 
     assert ("over what is left for it" in shown(viewer.get("/budgets"))) == is_over
-
-
-def test_the_accuracy_of_a_forecast_says_of_how_much_it_is_and_how_few_tries_made_it(viewer, team):
-    Outlook.objects.filter(kind="team").update(tries=[6] * 62)
-
-    page = shown(viewer.get("/budgets/teams/nlp"))
-
-    assert "still to come, not of the whole month" in page
-    assert "tried on only 6 earlier days, too few to rely on" in page
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "says"),
-    [
-        (-0.1, 0.1, "(the range covers 8 of 10)"),
-        (-0.1, 0.3, "8 of 10 and reaches further up: where they were far off, mostly more came)"),
-        (-0.3, 0.1, "8 of 10 and reaches further down: where they were far off, mostly less came)"),
-    ],
-)
-def test_the_accuracy_of_a_forecast_says_why_its_range_is_no_plus_or_minus(
-    viewer, team, low, high, says
-):
-    Outlook.objects.update(low=[low] * 31, high=[high] * 31)
-
-    assert says in shown(viewer.get(f"/budgets/teams/{team.slug}"))
 
 
 def test_what_was_spent_leads_to_how_it_came_about(viewer, team):

@@ -62,6 +62,23 @@ def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(l
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        ("24100", "24740", "$24,100 to $24,700"),
+        ("72749.99", "72750", "$72,700 to $72,800"),
+        ("72750", "72849.99", "±$50 at most"),
+        ("72801", "72803", "±$50 at most"),
+        ("1436", "1444", "±$5 at most"),
+        ("980", "980", "±$0.50 at most"),
+        ("0", "0", "$0.00"),
+        ("0", "0.001", "$0.00 to <$0.01"),
+    ],
+)
+def test_a_range_of_what_is_expected_never_names_one_amount_twice(low, high, text):
+    assert numbers.about_range(Decimal(low), Decimal(high)) == text
+
+
+@pytest.mark.parametrize(
     ("share", "text"),
     [
         (None, "–"),

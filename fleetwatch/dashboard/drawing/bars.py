@@ -139,7 +139,7 @@ def _label(
         last = end.end
         parts.append(
             f"{numbers.about(last.expected_usd)} expected at the month's end"
-            f" ({numbers.about(last.low_usd)} to {numbers.about(last.high_usd)})"
+            f" ({numbers.about_range(last.low_usd, last.high_usd)})"
         )
     elif at_run_rate_usd is not None:
         parts.append(f"{numbers.about(at_run_rate_usd)} at the month's end at the run rate")

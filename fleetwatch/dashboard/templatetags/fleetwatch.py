@@ -70,6 +70,7 @@ def ticked(text: str) -> SafeString:
 for text_of in (
     numbers.usd,
     numbers.about,
+    numbers.about_range,
     numbers.budget_share,
     numbers.usd_exact,
     numbers.cents,

@@ -155,6 +155,7 @@ def _all(
     team = chosen(request, "team", [slug for slug, _ in teams])
     context = {
         **_of_lines(seen),
+        **_few_tries(seen, period),
         **_narrowed(seen, team),
         "month": month,
         "teams": teams,
@@ -191,12 +192,23 @@ def _of_lines(seen: MonthLines) -> Context:
         "has_budgets": any(line.limit for line in seen.lines),
         "unheard": unheard([line.key for line in seen.lines if _is_spent(line)]),
         "unallocated": seen.unallocated and _with_bar(seen.unallocated),
+        "teamless_usd": seen.teamless_usd,
         "lines_expected_usd": forecast_apart(seen),
         **_for_no_team(fleet, {line.key: line.limit for line in seen.lines if line.limit}),
         "recorded_since": fleet.recorded_since,
         "without_forecast": _without_forecast(seen),
         "run_rate": selectors.any_run_rate(seen.lines),
     }
+
+
+def _few_tries(seen: MonthLines, period: Period) -> Context:
+    """On how few days the forecasts of lines were tried, where these are too few to rely on: once
+    where the fleet's is such, which has the longest history, or of each line.
+    """
+    ahead = {line.key: selectors.closest_trial(line, period.now) for line in seen.lines if line.end}
+    few = {key: trial.tries for key, trial in ahead.items() if trial and trial.are_few}
+    fleet = few.get(WHOLE_FLEET)
+    return {"fleet_tries": fleet, "few_tries": {} if fleet else few}
 
 
 def _is_spent(line: BudgetLine) -> bool:
