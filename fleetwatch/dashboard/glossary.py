@@ -206,8 +206,10 @@ _OF_PAGES = (
         " data that FinOps tools can import. BilledCost of a team is its cost and corrections"
         " at the rates, and EffectiveCost the same. The fleet's file also bills what commitments"
         " did not deliver and what was booked of invoices, and its EffectiveCost has committed"
-        " hours at the contract price. The organisation stands as provider, publisher and"
-        " invoice issuer in every row: a commitment's seller is not recorded.",
+        " hours at the contract price. BilledCost is so never the provider's invoice: that"
+        " stands beside the ledger on the month's own page. The organisation, which charges its"
+        " teams, is provider, publisher and invoice issuer in every row: a contract's Source is"
+        " a note in free text, and an invoice names its issuer for its own lines.",
         "reports",
     ),
     Term(

@@ -225,10 +225,14 @@ def test_beside_the_focus_files_stands_what_their_costs_are(viewer):
     answer = viewer.get(f"/reports/{newest().pk}")
     glossary = text(viewer.get("/docs/glossary"))
 
-    assert "FOCUS: provider and invoice issuer are your organisation" in text(answer)
+    files = text(answer)
+    assert "In FOCUS files your organisation is named as provider and invoice issuer" in files
+    assert "BilledCost is the ledger at your rates" in files
+    assert "not the provider’s invoice" in files
     assert 'href="/docs/glossary#focus"' in answer.content.decode()
     assert "BilledCost of a team is its cost and corrections at the rates" in glossary
-    assert "a commitment's seller is not recorded" in glossary
+    assert "BilledCost is so never the provider's invoice" in glossary
+    assert "a contract's Source is a note in free text" in glossary
 
 
 def test_the_fleets_report_leads_to_last_weeks_digest(viewer):
