@@ -176,13 +176,13 @@ def _sum(lines: Sequence[Compared]) -> Compared:
 
 
 def table(costs_of: Explored) -> Table:
-    """Every line, exact: GPU-hours, and micro-dollars that sum to their total."""
+    """Every line, exact: GPU-hours, and micro-dollars that sum to their total; what no job held
+    last.
+    """
     ends = [*_ends(costs_of.interval), *_ends(costs_of.before)]
-    figures = _figures(costs_of.lines, costs_of.whole.totals.cost_usd)
-    rows = [
-        (line.key, line.label, *row, *ends)
-        for line, row in zip(costs_of.lines, figures, strict=True)
-    ]
+    lines = _unheld_last(costs_of)
+    figures = _figures(lines, costs_of.whole.totals.cost_usd)
+    rows = [(line.key, line.label, *row, *ends) for line, row in zip(lines, figures, strict=True)]
     name = costs_of.group_by
     return Table(SHEET, (name, f"{name}_name", *FIGURES, *PERIODS), rows)
 
@@ -226,9 +226,13 @@ def workbook(costs_of: Explored, *, group: str, of: Sequence[tuple[str, Cell]]) 
     return to_xlsx([sheet], Cover(title, facts, _meanings(), SHEET, bars))
 
 
+def _unheld_last(costs_of: Explored) -> list[Compared]:
+    """The lines in their order, what no job held last, as on the page."""
+    return sorted(costs_of.lines, key=lambda line: not line.key)
+
+
 def _sheet_rows(costs_of: Explored) -> list[Sequence[Cell]]:
-    """The lines, what no job held last."""
-    lines = sorted(costs_of.lines, key=lambda line: not line.key)
+    lines = _unheld_last(costs_of)
     figures = _figures(lines, costs_of.whole.totals.cost_usd)
     return [(line.label, line.key, *row) for line, row in zip(lines, figures, strict=True)]
 

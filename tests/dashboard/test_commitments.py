@@ -166,7 +166,7 @@ def test_gpus_that_are_paid_for_and_missing_are_said_with_their_dollars(admin, c
 @pytest.mark.parametrize(
     ("billed", "says"),
     [
-        (b"gpu_model,gpu_hours,amount\nH100 SXM,1,2\n", "which does not bill $54.00 of it"),
+        (b"gpu_model,gpu_hours,amount\nH100 SXM,1,2\n", "which has no GPU-hours for $54.00 of it"),
         (b"gpu_model,gpu_hours,amount\nH100 SXM,900,1800\n", "which bills the $54.00 of it"),
         (b"", ""),
     ],

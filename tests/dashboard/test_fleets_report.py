@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 
+from fleetwatch.costs.models import Commitment
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from tests.costs.factories import HOUR_MS, a_gpu
@@ -37,7 +38,7 @@ def test_where_gpus_are_committed_to_the_month_leads_with_what_it_comes_to(viewe
         page = text(viewer.get(address(ending)))
 
         assert "October 2026 comes to $48.00, due by contract: its GPU time cost $19.00" in page
-        assert "at the rates, and $29.00 is beside that" in page
+        assert "at the rates, and contracts and undelivered GPUs add $29.00" in page
         assert "Cost, at the rates" in page
 
 
@@ -49,7 +50,20 @@ def test_with_a_booked_invoice_it_comes_to_what_that_makes_of_it(viewer):
 
     assert (
         "October 2026 comes to $45.00, with what was booked of invoices: its GPU time cost $19.00"
+        " at the rates, and contracts, undelivered GPUs and booked invoices add $26.00."
     ) in text(viewer.get(address()))
+
+
+def test_contracts_below_the_rates_are_said_to_take_off_what_they_do(viewer):
+    """Of ten hours at $1 four were there, which the ledger has at $4, and six were not."""
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    Commitment.objects.update(price_per_gpu_hour=1)
+    computed()
+
+    page = text(viewer.get(address()))
+
+    assert "cost $19.00 at the rates, and contracts and undelivered GPUs take off $6.00." in page
 
 
 def test_without_any_the_month_leads_with_its_cost(viewer):

@@ -263,6 +263,7 @@ def test_what_is_less_than_a_cent_is_no_reason_and_not_chosen(admin, fleet):
 def test_costs_and_pricing_lead_to_the_invoice_of_the_newest_month(admin, fleet):
     for path in ("/costs", "/pricing"):
         assert f'href="{PAGE}"' in text_of(admin.get(path))
+    assert "Compare with the provider’s invoice of November 2026" in words(admin.get("/costs"))
 
 
 def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, fleet):
@@ -359,8 +360,9 @@ def test_what_the_report_counts_is_said_of_which_version_and_days(admin, fleet):
     page = tight(text_of(answer))
 
     assert "Version 3 of it</a>(1–17 Nov 2026) counts $741.81." in page
-    # $900 at the rates, and $10 less by contract for what was there
-    assert "the fleet’s report has $890.00 due by contract, all else at the rates" in words(answer)
+    # $900 at the rates, and $10 less by contract for what was there; $7 billed and $52.50 due
+    due = "the fleet’s report has $890.00 due by contract, all else at the rates"
+    assert f"{due}; the $830.50 between them is days, hours, rates and lines" in words(answer)
 
 
 def test_a_line_leads_from_what_is_still_to_book_to_what_the_button_books(admin, fleet):

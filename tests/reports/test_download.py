@@ -223,6 +223,30 @@ def test_the_cover_says_whose_month_in_which_currency_what_it_comes_to_and_what_
         assert "Cover!$D$" in book.read("xl/charts/chart1.xml").decode().replace("'", "")
 
 
+def test_the_cover_has_cents_and_other_sheets_all_digits():
+    a_fleet()
+    computed()
+    report = newest()
+
+    book = sheets(download.xlsx(report, invoiced=[("Billed", Decimal("13942.68400713694"))]))
+
+    facts = {row[0]: row[1] for row in book["Cover"] if len(row) > 1}
+    assert facts["Billed"] == Decimal("13942.68")
+
+
+def test_the_savings_sheet_says_below_its_rows_what_was_agreed_and_left_out():
+    a_fleet()
+    computed()
+    report = newest()
+    before = sheets(download.xlsx(report))["Savings"]
+    report.content["savings_agreed"] = {"jobs": 1, "wasted_usd": "1248.004000"}
+
+    rows = sheets(download.xlsx(report))["Savings"]
+
+    assert rows[: len(before)] == before
+    assert rows[-1][0] == "Left out: 1 job agreed as not waste, $1,248.00"
+
+
 def test_the_fleets_chart_has_a_bar_for_each_team_and_one_for_what_no_job_held():
     a_fleet()
     computed()

@@ -176,6 +176,15 @@ def test_the_table_sums_to_the_micro_dollar(fleet):
     ]
 
 
+def test_the_table_ends_with_what_no_job_held_as_its_page_does(fleet):
+    """What stood free costs twice what each team had."""
+    an_entry(a_gpu(), "free", HOUR_MS)
+
+    written = table(explored(NOW, None, "team"))
+
+    assert [row[0] for row in written.rows] == ["nlp", "vision", ""]
+
+
 def test_what_is_not_compared_is_an_empty_cell(fleet):
     written = table(explored(NOW, BEFORE, "job"))
     rows = list(csv.DictReader(io.StringIO(to_csv(written.columns, written.rows))))

@@ -5,6 +5,7 @@ book and withdraw.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from django.contrib import messages
@@ -282,23 +283,27 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         "reconciled": reconciled,
         "is_part": not _is_whole(reconciled),
         "billed_until": _last_day(reconciled.compared),
-        **_counted_in_report(newest_fleet(reconciled.month.interval.start)),
+        **_counted_in_report(
+            newest_fleet(reconciled.month.interval.start), sums["by_contract_usd"]
+        ),
         "sums": sums,
         "hours": _hours(reconciled.lines),
         **shown,
     }
 
 
-def _counted_in_report(fleet: Report | None) -> Context:
-    """The fleet's report, what it counts of commitments that were not delivered, and what it says
-    is due by contract; None of one without commitments, or from before they were in it.
+def _counted_in_report(fleet: Report | None, bill_usd: Decimal) -> Context:
+    """The fleet's report, what it counts of commitments that were not delivered, what it says is
+    due by contract, and how much more the bill is by contract; None of one without commitments, or
+    from before they were in it.
     """
     content = fleet.content if fleet else {}
-    has_commitments = bool(content.get("commitments"))
+    due_usd = by_contract.sums(content).contract_usd if content.get("commitments") else None
     return {
         "fleet": fleet,
         "counted_usd": figures(content).get("not_delivered_usd"),
-        "due_usd": by_contract.sums(content).contract_usd if has_commitments else None,
+        "due_usd": due_usd,
+        "apart_usd": None if due_usd is None else bill_usd - usd(due_usd, CENT),
     }
 
 

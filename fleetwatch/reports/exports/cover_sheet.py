@@ -9,9 +9,10 @@ from xlsxwriter.chart import Chart
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.pricing import CENT, exact_sum, usd
 from fleetwatch.reports.exports.cover import Cover
 from fleetwatch.reports.exports.excel_cells import LONGEST_CELL, write_cell
+from fleetwatch.reports.exports.tables import Cell
 
 SHEET = "Cover"
 TITLE = {"bold": True, "font_size": 16}
@@ -49,12 +50,17 @@ def _write_facts(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
     bold = book.add_format({"bold": True})
     for row, (label, value) in enumerate(cover.facts, start=HEAD_ROWS):
         sheet.write_string(row, 0, label, bold)
-        write_cell(sheet, (row, 1), value, amount)
+        write_cell(sheet, (row, 1), _to_the_cent(value), amount)
     words_at = HEAD_ROWS + len(cover.facts) + 1
     sheet.write_string(words_at, 0, "What the columns mean", bold)
     for row, (word, meaning) in enumerate(cover.words, start=words_at + 1):
         sheet.write_string(row, 0, word)
         sheet.write_string(row, 1, meaning)
+
+
+def _to_the_cent(value: Cell) -> Cell:
+    """An amount or hours as the cover shows them: the exact ones are on the other sheets."""
+    return usd(value, CENT) if isinstance(value, Decimal) else value
 
 
 def _write_chart(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
@@ -76,9 +82,9 @@ def _write_bars(book: Workbook, sheet: Worksheet, bars: Sequence[Bar], *, below:
     """The rows of the sheet in which the bars' names and dollars stand: `below` so many pixels."""
     amount = book.add_format(AMOUNT)
     first = CHART_PLACE[0] + -(-below // ROW_PIXELS) + 1
-    for row, (name, usd) in enumerate(bars, start=first):
+    for row, (name, dollars) in enumerate(bars, start=first):
         write_cell(sheet, (row, BAR_COLUMNS[0]), name, amount)
-        write_cell(sheet, (row, BAR_COLUMNS[1]), usd, amount)
+        write_cell(sheet, (row, BAR_COLUMNS[1]), usd(dollars, CENT), amount)
     for at, width in zip(BAR_COLUMNS, BAR_WIDTHS, strict=True):
         sheet.set_column(at, at, width)
     return range(first, first + len(bars))

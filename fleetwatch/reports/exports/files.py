@@ -33,6 +33,7 @@ WIDTHS = {
     "from_utc": 17,
     "to_utc": 17,
 }
+NOTE_BELOW = 3  # rows under the last: the total, and one of air
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
@@ -71,6 +72,8 @@ def _write_table(book: Workbook, table: Table) -> None:
             write_of_column(sheet, (number, at), cell, column, plain)
     if len(table.rows) > 1:
         _write_total(book, sheet, table)
+    if table.note:
+        sheet.write_string(len(table.rows) + NOTE_BELOW, 0, table.note)
 
 
 def _write_total(book: Workbook, sheet: Worksheet, table: Table) -> None:

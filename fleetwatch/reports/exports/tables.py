@@ -55,6 +55,7 @@ _FIGURES = (
     "wasted_usd",
     *OF_STATES,
 )
+SAVINGS = "Savings"
 _TEAM = ("team", "team_name")
 _OWNERS = ("project", "cost_centre")
 _ADVICE = ("likely_cause", "first_step")
@@ -88,13 +89,15 @@ _OF_DIFFERENCE = (
 @dataclass(frozen=True, slots=True)
 class Table:
     """One sheet: names with their units, and rows; text is as people typed it, None is not
-    known. `heads`: columns that people read otherwise than headings.heading() says.
+    known. `heads`: columns that people read otherwise than headings.heading() says; `note`: what to
+    know of its rows, below them.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     heads: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 def tables(content: Shape) -> list[Table]:
@@ -103,15 +106,30 @@ def tables(content: Shape) -> list[Table]:
     """
     period = {"month": content["month"], "from_utc": content["from"], "to_utc": content["to"]}
     sheets = _statement(content) if "team" in content else _fleet(content)
-    return [_table(name, columns, lines, period) for name, columns, lines in sheets]
+    notes = {SAVINGS: _left_out(content)}
+    return [
+        _table(name, columns, lines, period, notes.get(name, "")) for name, columns, lines in sheets
+    ]
 
 
-def _table(name: str, columns: Sequence[str], lines: Iterable[Shape], period: Shape) -> Table:
+def _left_out(content: Shape) -> str:
+    """Which jobs the savings leave out, as their page says it; "" where none."""
+    agreed = content.get("savings_agreed")
+    if not agreed:
+        return ""
+    jobs = "1 job" if agreed["jobs"] == 1 else f"{agreed['jobs']:,} jobs"
+    wasted_usd = pricing.usd(Decimal(agreed["wasted_usd"]), pricing.CENT)
+    return f"Left out: {jobs} agreed as not waste, ${wasted_usd:,}"
+
+
+def _table(
+    name: str, columns: Sequence[str], lines: Iterable[Shape], period: Shape, note: str
+) -> Table:
     # a month has 100,000 lines: how a column is read is looked up once
     readers = [_reader(column) for column in columns]
     same = period.values()
     rows = [(*same, *[read(line) for read in readers]) for line in lines]
-    return Table(name, (*period, *columns), rows)
+    return Table(name, (*period, *columns), rows, note=note)
 
 
 def _statement(content: Shape) -> list[Sheet]:
@@ -138,7 +156,7 @@ def _fleet(content: Shape) -> list[Sheet]:
     return [
         ("Teams", of_lines, [*teams, *own, *beside_lines(content)]),
         ("GPU models", ("gpu_model", *_FIGURES), content["gpu_models"]),
-        *_of_both(content, ("Savings", columns, savings)),
+        *_of_both(content, (SAVINGS, columns, savings)),
     ]
 
 
