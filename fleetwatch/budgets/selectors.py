@@ -164,8 +164,16 @@ def month_lines(now: datetime) -> MonthLines:
     every = _lines(groups, limits, month, since)
     teams = [line for line in every if line.key not in NO_TEAMS]
     nobodys = [line for line in every if line.key in NO_TEAMS and line.spent_usd]
+    return _in_order(fleet, teams, nobodys=nobodys)
+
+
+def _in_order(
+    fleet: BudgetLine, teams: Sequence[BudgetLine], *, nobodys: Sequence[BudgetLine]
+) -> MonthLines:
+    """The fleet's line and the teams', most pressing first, and what is no team's as one."""
     teamless_usd = exact_sum(line.spent_usd for line in nobodys if line.key != UNALLOCATED)
-    return MonthLines([fleet, *sorted(teams, key=_pressing)], _unallocated(nobodys), teamless_usd)
+    lines = [fleet, *sorted(teams, key=_pressing)]
+    return MonthLines(lines, _unallocated(nobodys), teamless_usd)
 
 
 def any_run_rate(lines: Iterable[BudgetLine]) -> RunRate | None:

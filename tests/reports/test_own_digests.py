@@ -201,6 +201,7 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
     page = client.get(f"/reports/{of(digest.PERSON, ann).pk}").content.decode()
     page = page.split('id="message"')[0]  # below which the mail has it all once more
     assert page.count(step) == 1
+    assert "by the middle of what a fix could save of all that it helps" in page
     assert f'href="/findings/{Finding.objects.get(job=job).pk}"' in page
     assert '<code id="fix-1">scancel 48213</code>' in page
     assert "Begin with" not in page
