@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.template.loader import render_to_string
 
 from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.dashboard.views.capacity import Step, first_fall, gentler
@@ -496,3 +497,18 @@ def test_what_free_time_of_each_model_cost_adds_up_to_the_cent(machines):
     page = answer.content.decode()
     assert page.count(">$0.33<") == 2
     assert page.count(">$0.34<") == 1
+
+
+def test_free_time_beside_a_queue_says_what_of_it_was_in_pieces_too_small():
+    whole = {"pieces_share": 0.5, "free_ms": 4 * HOUR_MS, "whole_ms": 0, "pieces_ms": 0}
+    waiting = {"free_ms": 3 * HOUR_MS, "unfit_ms": 2 * HOUR_MS}
+
+    part = in_text(
+        render_to_string(
+            "dashboard/_capacity_pieces.html",
+            {"whole": whole, "while_waiting": waiting},
+        )
+    )
+
+    assert "Free while jobs waited 3.00 GPU-hours" in part
+    assert "of which in pieces too small for any waiting job 2.00 GPU-hours at least" in part
