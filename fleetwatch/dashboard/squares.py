@@ -101,29 +101,45 @@ class NodeSquares:
     label: str
 
 
+@dataclass(frozen=True, slots=True)
+class GridPage:
+    """The pictures of a page, and what the strongest shade of dollars stands for; None of others."""
+
+    pictures: Sequence[NodeSquares]
+    most_usd: float | None
+
+
 def of_page(
     metric: str,
     lines: Sequence[NodeFigures],
     interval: Interval,
     scope: Scope,
     broken: Sequence[BrokenMark],
-) -> list[NodeSquares]:
+) -> GridPage:
     """Of the nodes of a page that have GPUs in the scope; those that are broken are crossed out."""
     shown = gpus_of([line.node for line in lines], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
     wrong = {mark.gpu.uuid: (mark.wrong, mark.works) for mark in broken}
-    seen = zip(gpus, _seen(metric, gpus, interval, scope), strict=True)
+    values = maps.in_one(metric, gpus, interval, scope)
+    most = maps.most(metric, values)
+    seen = zip(gpus, _seen(metric, gpus, interval, scope, values, most), strict=True)
     marks = iter(Mark(*mark, *wrong.get(gpu.uuid, ("", True))) for gpu, mark in seen)
     totals = {line.node.name: line.totals for line in lines}
-    return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
+    pictures = [
+        _picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown
+    ]
+    return GridPage(pictures, most if maps.METRICS[metric].is_money else None)
 
 
 def _seen(
-    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope
+    metric: str,
+    gpus: Sequence[Any],
+    interval: Interval,
+    scope: Scope,
+    values: maps.Floats | maps.Ints,
+    most: float,
 ) -> list[tuple[str, str, float]]:
     """Of each GPU its colour, what that says, and which share of its cost was wasted."""
-    values = maps.in_one(metric, gpus, interval, scope)
-    most = maps.most(metric, values)
     wasted = _wasted_shares(gpus, interval, scope) if metric == "state" else [0.0] * len(gpus)
     pairs = zip(values.tolist(), wasted, strict=True)
     return [(*_mark(metric, value, most), share) for value, share in pairs]

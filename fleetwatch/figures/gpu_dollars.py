@@ -12,7 +12,7 @@ from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.selectors import look
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import EVERYTHING, HEADLINE_TIERS, Scope
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 
 
 def step_edges(interval: Interval, step: str) -> list[datetime]:
@@ -44,6 +44,24 @@ def dollars(
     size = len(uuids) * count
     sums = np.bincount(place, usd[is_known], size)
     return np.where(np.bincount(place, minlength=size) > 0, sums, np.nan).reshape(-1, count)
+
+
+def covered_shares(
+    uuids: Sequence[str], interval: Interval, *, step: str, scope: Scope = EVERYTHING
+) -> Floats:
+    """GPUs x steps: how much of each step dollars() are of. 1 of a whole one; of the first what of
+    it the interval has; of the last, where that is cut short, what of it the ledger has of the GPU.
+    """
+    edges = [to_ms(edge) for edge in step_edges(interval, step)]
+    shares = np.ones((len(uuids), len(edges) - 1))
+    shares[:, 0] = (edges[1] - max(edges[0], interval.start_ms)) / (edges[1] - edges[0])
+    if interval.end_ms < edges[-1]:
+        begun = Interval(max(interval.start, from_ms(edges[-2])), interval.end)
+        columns, row = _read(uuids, begun, None, scope)
+        is_shown = row >= 0
+        gpu_ms = np.bincount(row[is_shown], columns.figures["gpu_ms"][is_shown], len(uuids))
+        shares[:, -1] = gpu_ms / (edges[-1] - edges[-2])
+    return shares
 
 
 def _read(

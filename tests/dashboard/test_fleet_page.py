@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.models import Rule
@@ -11,6 +12,7 @@ from fleetwatch.dashboard import node_lines, selectors
 from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
@@ -102,9 +104,86 @@ def test_the_scale_of_dollars_ends_with_the_dearest_cell_and_what_it_is_of(three
     page = in_text(tight(three.get(f"/fleet?{period}&metric=waste").content.decode()))
     of_state = three.get(f"/charts/fleet?{period}").json()
 
-    assert figure["data"][0]["meta"]["most"] == {"a GPU-hour": "$2.00"}.get(unit, "$4.00")
+    # of today the ledger has two hours: $4.00 of them are $48 of a day
+    assert figure["data"][0]["meta"]["most"] == {"a GPU-hour": "$2.00"}.get(unit, "$48.00")
     assert f"$0 the dearest one shown {unit}" in page
     assert "most" not in of_state["data"][0]["meta"]
+
+
+PART = f"from={to_ms(factories.NOW) - 5_400_000}&to={to_ms(factories.NOW) + 1_200_000}"
+
+
+@pytest.fixture
+def twenty_minutes_on(three):
+    """The clock stands at 12:20, and the ledger has ten minutes of that hour, useful on node a and
+    idle on b.
+    """
+    for name, state in (("a", "useful"), ("b", "idle")):
+        for gpu in GPU.objects.filter(node__name=name):
+            ten = {"hours_ago": 0, "held_by": Job.objects.get()}
+            factories.entry(gpu, state=state, gpu_ms=600_000, **ten).save()
+            stored_runs.store(factories.run(gpu, hours=1 / 6, states={state: 600_000}, **ten))
+    with time_machine.travel(factories.NOW + timedelta(minutes=20), tick=False):
+        yield three
+
+
+@pytest.mark.parametrize(("narrowed", "rows"), [("", 6), ("&node=a", 2)])
+def test_an_hour_that_is_cut_short_is_coloured_by_its_dollars_an_hour(
+    twenty_minutes_on, narrowed, rows
+):
+    """From 10:30: half an hour, an hour, and ten minutes at $2 an hour are of one colour."""
+    asked = f"/charts/fleet?{PART}&metric=cost&sort=name{narrowed}"
+    figure = twenty_minutes_on.get(asked).json()["data"][0]
+    table = twenty_minutes_on.get(f"{asked}&as=csv").content.decode().splitlines()
+
+    cells = cells_of(figure)
+    assert cells[0] == [250, 250, 250]
+    assert len(table) == 1 + rows
+    assert [round(float(usd), 2) for usd in table[1].split(",")[1:]] == [1.0, 2.0, 0.33]
+    assert figure["meta"]["most"] == "$2.00"
+
+
+def test_of_a_running_hour_waste_is_coloured_by_the_minutes_that_the_ledger_has(twenty_minutes_on):
+    asked = f"/charts/fleet?{PART}&metric=waste&sort=name"
+    cells = cells_of(twenty_minutes_on.get(asked).json()["data"][0])
+
+    assert [row[-1] for row in cells if any(cell is not None for cell in row)][:2] == [0, 0]
+    assert 250 in [row[-1] for row in cells]
+
+
+def test_a_cell_of_an_hour_that_is_not_over_says_how_much_of_it_its_dollars_are(twenty_minutes_on):
+    first_ms = to_ms(factories.NOW)
+
+    running, over = (
+        in_text(tight(twenty_minutes_on.get(f"/gpus/GPU-b-0/cell?{hour}").content.decode()))
+        for hour in (
+            f"from={first_ms}&to={first_ms + 3_600_000}",
+            f"from={first_ms - 3_600_000}&to={first_ms}",
+        )
+    )
+
+    assert "$0.33 (only 10 min of it)" in running
+    assert "only" not in over
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "of_node"),
+    [
+        ("cost", "$0 $4.00 a GPU", "$8.00"),
+        ("waste", "$0 $4.00 a GPU", "$8.00 wasted"),
+        ("state", "", "$8.00 wasted"),
+    ],
+)
+def test_squares_of_dollars_end_their_scale_in_the_figure_and_say_the_nodes_own(
+    three, metric, scale, of_node
+):
+    page = in_text(tight(three.get(f"/fleet?{DAY}&view=grid&metric={metric}").content.decode()))
+    squares = page.partition(" of each GPU")[2]
+
+    assert scale in squares
+    assert f"{of_node} " in squares
+    assert ("wasted" in squares.partition("Empty")[0]) is (of_node != "$8.00")
+    assert "the dearest one shown" not in page
 
 
 def test_a_team_that_there_is_not_is_said_and_one_without_time_is_not_denied(three):

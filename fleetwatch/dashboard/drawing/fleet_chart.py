@@ -148,8 +148,8 @@ def _figure(
     drawn = heat_map.state_map if metric == "state" else heat_map.metric_map
     figure = drawn(rows, edges, cells.drawn)
     if maps.METRICS[metric].is_money:
-        most = maps.most(metric, cells.values())
-        figure["data"][0]["meta"]["most"] = numbers.usd(most)  # beside the scale: charts.js
+        # beside the scale: charts.js
+        figure["data"][0]["meta"]["most"] = numbers.usd(cells.most)
     return figure
 
 

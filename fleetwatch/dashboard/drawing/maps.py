@@ -13,7 +13,7 @@ from fleetwatch.dashboard.drawing.clock_steps import ClockSteps
 from fleetwatch.dashboard.drawing.grid import Floats, Ints, Numbers
 from fleetwatch.dashboard.drawing.others_time import names_jobs, others_cells
 from fleetwatch.dashboard.selectors import states
-from fleetwatch.figures.gpu_dollars import dollars, step_edges
+from fleetwatch.figures.gpu_dollars import covered_shares, dollars, step_edges
 from fleetwatch.figures.packed_spans import Bools
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.dominant_states import dominant
@@ -61,12 +61,14 @@ METRICS = {
 class GPUCells:
     """GPUs x steps between `edges` (one more than steps): the bytes that are drawn (grid.py), and
     what they are made of, asked for where it is told: ratios or dollars with NaN, or places of
-    states in words.SHOWN with -1, for what nobody knows.
+    states in words.SHOWN with -1, for what nobody knows. Of dollars `most` is what the strongest
+    colour stands for.
     """
 
     edges: Sequence[datetime]
     drawn: Numbers
     values: Callable[[], Floats | Ints]
+    most: float = 1.0
 
     def without(self, others: Bools) -> "GPUCells":
         """The same, but for these cells, of which nothing is shown."""
@@ -109,16 +111,29 @@ def cells_of(
     are rows with pk and uuid.
     """
     if METRICS[metric].is_money:
-        step = _step(interval)
-        dollars_of = _dollars(metric, gpus, interval, scope, step)
-        drawn = grid.of_shares(dollars_of, most(metric, dollars_of))
-        return GPUCells(step_edges(interval, step), drawn, lambda: dollars_of)
+        return _dollar_cells(metric, gpus, interval, scope)
     edges = _edges(interval, _step_ms(metric, interval, gpu_count))
     covered = Interval(edges[0], edges[-1])
     cells = _cells(metric, gpus, edges, covered)
     if not names_jobs(scope):
         return cells
     return cells.without(others_cells(gpus, covered, len(edges) - 1, scope))
+
+
+def _dollar_cells(
+    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope
+) -> GPUCells:
+    """Coloured by what a whole step would be at the pace of the part that there is: the first and
+    the last would else look cheap.
+    """
+    step = _step(interval)
+    usd = _dollars(metric, gpus, interval, scope, step)
+    machines = Scope(node=scope.node, gpu_model=scope.gpu_model)
+    shares = covered_shares([gpu.uuid for gpu in gpus], interval, step=step, scope=machines)
+    paces = usd / np.where(shares > 0, shares, 1.0)
+    dearest = most(metric, paces)
+    drawn = grid.of_shares(paces, dearest)
+    return GPUCells(step_edges(interval, step), drawn, lambda: usd, dearest)
 
 
 def _cells(metric: str, gpus: Sequence[Any], edges: ClockSteps, covered: Interval) -> GPUCells:

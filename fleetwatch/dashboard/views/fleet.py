@@ -39,6 +39,7 @@ from fleetwatch.figures.selectors import Scope
 from fleetwatch.figures.totals import EVERYTHING
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Drain
 
@@ -188,8 +189,8 @@ def _shown(
 ) -> Context:
     """What the view alone needs; the map asks for itself."""
     if asked.view == "grid":
-        metric = asked.metric.name
-        return {"pictures": squares.of_page(metric, lines, period.interval, scope, broken)}
+        grid = squares.of_page(asked.metric.name, lines, period.interval, scope, broken)
+        return {"pictures": grid.pictures, "most_usd": grid.most_usd}
     if asked.view == "table":
         return {
             "lines": _node_lines(lines, period, scope, asked.opened),
@@ -268,9 +269,11 @@ def cell(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         [group.key for group in groups[:MAX_TOLD]], before=period.interval.end
     )
     totals = seen.totals()
+    is_cut = totals.capacity_ms + MINUTE_MS <= period.interval.duration_ms
     return {
         "gpu": gpu,
         "totals": totals,
+        "only_ms": totals.capacity_ms if is_cut else 0,
         "jobs": [(jobs.get(group.key), group) for group in groups[:MAX_TOLD]],
         "more": len(groups) - MAX_TOLD,
         "agreed_usd": _agreed_usd(gpu, period) if groups and totals.wasted_usd else None,
