@@ -13,5 +13,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("fleetwatch.dashboard.urls")),
 ]
 
+handler404 = "fleetwatch.dashboard.error_page.not_found"
 handler403 = "fleetwatch.dashboard.error_page.permission_denied"
 handler500 = "fleetwatch.dashboard.error_page.server_error"

@@ -1,4 +1,4 @@
-"""The page of an error that nobody caught."""
+"""The page of an error that nobody caught, and of what is not there."""
 
 import sys
 from functools import lru_cache
@@ -21,6 +21,13 @@ HOLDERS = {
     for role, held in RIGHTS.items()
     if held
 }
+# by the name of an address: what it is of, and the address's part that names it
+THINGS = {
+    **dict.fromkeys(("node", "agent"), ("node", "name")),
+    "gpu": ("GPU", "uuid"),
+    "job": ("job", "key"),
+    **dict.fromkeys(("team", "team_statement", "budget"), ("team", "slug")),
+}
 RETRY_AFTER_S = 10
 JSON_PATHS = ("/api/", "/metrics")
 
@@ -33,6 +40,16 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error, RedisError):
         return not_now(CACHE_AWAY, path=request.path)
     return defaults.server_error(request)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404: which thing there is not, by its address alone: what the reader may not see reads as
+    what is not there.
+    """
+    match = request.resolver_match
+    kind, part = THINGS.get(match.url_name or "", ("", "")) if match else ("", "")
+    context = {"kind": kind, "name": match.kwargs.get(part, "") if match else ""}
+    return render(request, "404.html", context, status=404)
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:

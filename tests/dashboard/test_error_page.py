@@ -2,15 +2,23 @@
 again.
 """
 
+import re
+
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 from psycopg import errors
 
+from fleetwatch.accounts.models import OthersShown
+from fleetwatch.accounts.visibility import set_others_shown
 from tests.dashboard import factories
 from tests.diagnosis.told import finding, job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
+
+
+# of each answer anew
+SECRETS = re.compile(r'nonce="[^"]*"|name="csrfmiddlewaretoken" value="[^"]*"|"X-CSRFToken": "[^"]*"')
 
 
 def refusing(cause):
@@ -94,3 +102,56 @@ def test_who_does_not_see_a_finding_as_his_is_told_so_in_its_words(client):
     assert refused.status_code == 403
     assert "<h1>You can’t change this</h1>" in refused.content.decode()
     assert "It is for whose job it is, who leads the team" in refused.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "heading", "searched"),
+    [
+        ("/nodes/nope-01", "No node nope-01", "nope-01"),
+        ("/agents/nope-01", "No node nope-01", "nope-01"),
+        ("/gpus/GPU-0", "No GPU GPU-0", "GPU-0"),
+        ("/jobs/slurm/della/9", "No job slurm/della/9", "slurm/della/9"),
+        ("/teams/nosuch", "No team nosuch", "nosuch"),
+        ("/nosuchpage", "Page not found", ""),
+    ],
+)
+def test_what_is_not_there_is_named_and_looked_for(admin_client, address, heading, searched):
+    answer = admin_client.get(address)
+
+    page = answer.content.decode()
+    assert answer.status_code == 404
+    assert f">{heading}</h1>" in page
+    assert f'value="{searched}"' in page.partition("<h1")[2]
+    assert 'href="/fleet"' in page
+    assert ('href="/settings/agents">Add a node' in page) is ("nope-01" in page or "GPU-0" in page)
+
+
+def test_a_name_that_is_not_there_is_no_markup_and_is_cut(admin_client):
+    page = admin_client.get(f"/nodes/<b>{'x' * 300}").content.decode()
+
+    assert f"No node &lt;b&gt;{'x' * 56}…</h1>" in page
+    assert "<b>x" not in page
+
+
+@pytest.mark.parametrize("role", ["engineer", "lead"])
+def test_what_a_reader_may_not_see_reads_as_what_is_not_there(client, role):
+    set_others_shown(OthersShown.OWN_TEAMS)
+    client.force_login(factories.user(role=role, username="vera"))
+    node = factories.node("n-of-others")
+    gpu = factories.gpu(node)
+    key = job("slurm/della/1", user="ann").key
+
+    for there, nowhere in (
+        ("/nodes/n-of-others", "/nodes/absent"),
+        (f"/gpus/{gpu.uuid}", "/gpus/GPU-absent-0"),
+        (f"/jobs/{key}", "/jobs/slurm/della/2"),
+    ):
+        answers = [client.get(address) for address in (there, nowhere)]
+        names = [address.partition("s/")[2] for address in (there, nowhere)]
+        pages = [
+            answer.content.decode().replace(name, "it")
+            for answer, name in zip(answers, names, strict=True)
+        ]
+        assert [answer.status_code for answer in answers] == [404, 404]
+        there_is, there_is_not = (SECRETS.sub("", page) for page in pages)
+        assert there_is == there_is_not

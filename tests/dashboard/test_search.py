@@ -136,7 +136,7 @@ def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
 
 
 def test_who_is_lost_has_the_rail_and_the_search(admin):
-    page = admin.get("/nodes/nowhere").content.decode()
+    page = admin.get("/nowhere").content.decode()
 
     assert 'id="search"' in page
     assert "Page not found" in page

@@ -422,15 +422,7 @@ def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "/charts/nothing",
-        "/charts/fleet?metric=x",
-        "/charts/gpu-util?gpu=none",
-        "/nodes/x",
-        "/gpus/x",
-        "/jobs/x/y",
-    ],
+    "address", ["/charts/nothing", "/charts/fleet?metric=x", "/charts/gpu-util?gpu=none"]
 )
 def test_what_is_not_there_is_a_designed_404(admin, address):
     response = admin.get(address)
