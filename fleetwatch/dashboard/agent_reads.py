@@ -54,6 +54,14 @@ class Reads:
     read: list[str]
     not_read: list[Sensor]
 
+    @property
+    def by_reason(self) -> list[tuple[str, list[str]]]:
+        """The names of those that are not read, by why: each reason is said once."""
+        names: dict[str, list[str]] = {}
+        for sensor in self.not_read:
+            names.setdefault(sensor.why, []).append(sensor.name)
+        return list(names.items())
+
 
 def agent_reads(node: Node, gpu: GPU | None, now: datetime) -> Reads:
     """In the ten minutes before the node's newest data."""

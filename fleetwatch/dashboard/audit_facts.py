@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 
 from django.template.defaultfilters import filesizeformat
 
+from fleetwatch.notify.transports import TRANSPORTS
+
 # how a fact is told that is no "name value": by action and name, else by its name
 FACTS = {
     "token.create.name": "“{}”",
@@ -41,7 +43,9 @@ FLAGS = {
     "required": ("required", "not required"),
     "gets_digest": ("with the digest", "without the digest"),
 }
-UNTOLD = ("ladder",)  # numbers that no page shows; files have them
+# numbers that no page shows, and what the words before say already; files have them
+UNTOLD = ("ladder", "silence.add.kind", "silence.end.kind")
+CHANNELS = {each.kind: each.label for each in TRANSPORTS}
 LAST = ("valid_to", "ends_at", "note", "reason", "text")
 INCIDENT = "incident."
 _AMOUNT = re.compile(r"^(-?)(\d+(?:\.\d+)?) ([A-Z]{3})\b")
@@ -73,7 +77,7 @@ def _told(action: str, detail: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: fact
         for name, fact in facts.items()
-        if fact not in ("", None, []) and name not in UNTOLD
+        if fact not in ("", None, []) and not {name, f"{action}.{name}"} & set(UNTOLD)
     }
 
 
@@ -100,6 +104,8 @@ def _fact(action: str, name: str, fact: object, zone: ZoneInfo) -> str:
     if name == "bytes":
         return filesizeformat(str(fact))
     words = in_words(fact, zone)
+    if action == "channel.create" and name == "kind":
+        words = CHANNELS.get(words, words)
     if form is None:
         return f"{name.replace('_', ' ').replace('usd', 'dollars')} {words}"
     return form.format(words)

@@ -1,7 +1,7 @@
 """Entries of the audit log as sentences. Pure; files keep what was recorded."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -137,6 +137,20 @@ DID = {
     "demo.load": "loaded the demo",
     "demo.remove": "removed the demo",
 }
+# what there is of exemptions, which pages call so
+OF_EXEMPTIONS = {
+    "silence.add": "agreed as not waste:",
+    "silence.end": "ended what was agreed as not waste:",
+}
+EXEMPTION = "exemption"
+# by action and subject, as pages call that
+SUBJECTS = {
+    ("route.set", "operators"): "the operators",
+    ("route.set", "unowned"): "users without an account here",
+}
+# parameters that name what an export is of
+THINGS = {"job": "job", "gpu": "GPU", "node": "node", "team": "team"}
+LONGEST_THING = 60
 # by action, what is said behind the name
 AFTER = {
     "finding.fixed": "as fixed",
@@ -213,7 +227,9 @@ def _line(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
         return _of_file(entry, zone)
     kind, _, verb = entry.action.partition(".")
     did = DID.get(entry.action) or f"{kind}: {verb.replace('_', ' ')}"
-    what = entry.subject
+    what = SUBJECTS.get((entry.action, entry.subject), entry.subject)
+    if entry.detail.get("kind") == EXEMPTION:
+        did = OF_EXEMPTIONS.get(entry.action, did)
     if what == entry.name and did.endswith(" as"):  # "ann logged in", not "as ann"
         did = did.removesuffix(" as")
         what = ""
@@ -231,13 +247,27 @@ def _of_file(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
 
 
 def _file(entry: AuditEntry, asked: str) -> str:
-    """ "costs by team (CSV, 768 B)"."""
+    """ "costs by team (CSV, 768 B)", "job slurm/della/4711 (CSV, 14 KB)"."""
     name, _, form = str(entry.detail.get("file", entry.subject)).rpartition(".")
     name = _SEPARATOR.sub(" ", name.removeprefix("fleetwatch-"))
-    by = next((f" by {values[0]}" for key, values in parse_qs(asked).items() if key in GROUPS), "")
+    params = parse_qs(asked)
+    by = next((f" by {values[0]}" for key, values in params.items() if key in GROUPS), "")
     by = "" if " by " in name else by
+    of = _thing(name, params)
     size = filesizeformat(entry.detail.get("bytes", 0)).replace("\xa0bytes", "\xa0B")
-    return f"{name}{by} ({form.upper()}, {size})"
+    return f"{name}{by}{of} ({form.upper()}, {size})"
+
+
+def _thing(name: str, params: Mapping[str, Sequence[str]]) -> str:
+    """What the file is of, where its address names one: " slurm/della/4711" of a job's, else
+    ", job slurm/della/4711".
+    """
+    for parameter, kind in THINGS.items():
+        if parameter in params:
+            thing = params[parameter][0]
+            shown = thing if len(thing) <= LONGEST_THING else f"{thing[:LONGEST_THING]}…"
+            return f" {shown}" if name == parameter else f", {kind} {shown}"
+    return ""
 
 
 def _days(detail: dict[str, Any], zone: ZoneInfo) -> str:

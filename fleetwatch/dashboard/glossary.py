@@ -275,8 +275,8 @@ _OF_PAGES = (
         "ledger",
         "Ledger",
         "The record of all GPU time: every millisecond of every GPU is in exactly one of nine"
-        " states. Bars show two parts of states apart: busy, unverified (of useful) and waiting (of"
-        " stalled). All figures are sums of it.",
+        " states. Bars and lists have eleven: two are parts, busy, unverified (of useful) and"
+        " waiting (of stalled). All figures are sums of it.",
         "status",
     ),
     Term(
@@ -425,6 +425,13 @@ _OF_PAGES = (
         "A silence notifies nobody of the incidents that match it until it ends. They count on,"
         " unlike what is agreed as not waste.",
         "silences",
+    ),
+    Term(
+        "single-sign-on",
+        "Single sign-on",
+        "People log in at the organisation's own provider, by OpenID Connect, or with the names"
+        " and passwords of its directory (LDAP). Settings of the hub switch it on.",
+        "settings_general",
     ),
     Term(
         "sm",

@@ -40,6 +40,7 @@ PLACES = {
     "routes": "Routes",
     "rules": "Rules",
     "settings_channels": "Channels",
+    "settings_general": "General",
     "settings_months": "Months and statements",
     "settings_policy": "Policy",
     "settings_pricing": "Pricing",

@@ -77,7 +77,12 @@ class SettingsPage:
 
 
 def _general(_: HttpRequest, __: datetime) -> Context:
-    return {}
+    """Whether people log in by a provider, which calls itself so, and by a directory."""
+    providers = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+    return {
+        "single_sign_on": providers[0]["name"] if providers else "",
+        "has_directory": settings.DIRECTORY is not None,
+    }
 
 
 def _pricing(_: HttpRequest, now: datetime) -> Context:

@@ -103,10 +103,10 @@ class NodeSquares:
 
 @dataclass(frozen=True, slots=True)
 class GridPage:
-    """The pictures of a page, and what the strongest shade of dollars stands for; None of others."""
+    """The pictures of a page, and what the strongest shade stands for, in dollars or as a ratio."""
 
     pictures: Sequence[NodeSquares]
-    most_usd: float | None
+    most: float
 
 
 def of_page(
@@ -120,29 +120,28 @@ def of_page(
     shown = gpus_of([line.node for line in lines], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
     wrong = {mark.gpu.uuid: (mark.wrong, mark.works) for mark in broken}
-    values = maps.in_one(metric, gpus, interval, scope)
-    most = maps.most(metric, values)
-    seen = zip(gpus, _seen(metric, gpus, interval, scope, values, most), strict=True)
-    marks = iter(Mark(*mark, *wrong.get(gpu.uuid, ("", True))) for gpu, mark in seen)
+    most, each = _seen(metric, gpus, interval, scope)
+    marks = iter(
+        Mark(*mark, *wrong.get(gpu.uuid, ("", True))) for gpu, mark in zip(gpus, each, strict=True)
+    )
     totals = {line.node.name: line.totals for line in lines}
     pictures = [
         _picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown
     ]
-    return GridPage(pictures, most if maps.METRICS[metric].is_money else None)
+    return GridPage(pictures, most)
 
 
 def _seen(
-    metric: str,
-    gpus: Sequence[Any],
-    interval: Interval,
-    scope: Scope,
-    values: maps.Floats | maps.Ints,
-    most: float,
-) -> list[tuple[str, str, float]]:
-    """Of each GPU its colour, what that says, and which share of its cost was wasted."""
+    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope
+) -> tuple[float, list[tuple[str, str, float]]]:
+    """What the strongest shade stands for; of each GPU its colour, what that says, and which share
+    of its cost was wasted.
+    """
+    values = maps.in_one(metric, gpus, interval, scope)
+    most = maps.most(metric, values)
     wasted = _wasted_shares(gpus, interval, scope) if metric == "state" else [0.0] * len(gpus)
     pairs = zip(values.tolist(), wasted, strict=True)
-    return [(*_mark(metric, value, most), share) for value, share in pairs]
+    return most, [(*_mark(metric, value, most), share) for value, share in pairs]
 
 
 def _wasted_shares(gpus: Sequence[Any], interval: Interval, scope: Scope) -> list[float]:

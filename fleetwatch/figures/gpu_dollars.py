@@ -57,11 +57,15 @@ def covered_shares(
     shares[:, 0] = (edges[1] - max(edges[0], interval.start_ms)) / (edges[1] - edges[0])
     if interval.end_ms < edges[-1]:
         begun = Interval(max(interval.start, from_ms(edges[-2])), interval.end)
-        columns, row = _read(uuids, begun, None, scope)
-        is_shown = row >= 0
-        gpu_ms = np.bincount(row[is_shown], columns.figures["gpu_ms"][is_shown], len(uuids))
-        shares[:, -1] = gpu_ms / (edges[-1] - edges[-2])
+        shares[:, -1] = _posted_ms(uuids, begun, scope) / (edges[-1] - edges[-2])
     return shares
+
+
+def _posted_ms(uuids: Sequence[str], interval: Interval, scope: Scope) -> Floats:
+    """How much time of each GPU the ledger has in the interval."""
+    columns, row = _read(uuids, interval, None, scope)
+    is_shown = row >= 0
+    return np.bincount(row[is_shown], columns.figures["gpu_ms"][is_shown], len(uuids))
 
 
 def _read(

@@ -203,7 +203,7 @@ async function draw(el) {
   }
   note?.remove();
   const dressed = dress(el, el.figure);
-  if (layout.height) el.style.height = `${dressed.height}px`;
+  if (layout.height) Object.assign(el.style, { height: `${dressed.height}px`, minHeight: 0 });
   await Plotly.react(el, data.map(paint), dressed, CONFIG);
   const most = data[0].meta?.most; // of a map of dollars, beside its scale
   if (most) document.querySelectorAll("[data-most]").forEach((scale) => { scale.textContent = most; });

@@ -7,7 +7,7 @@ import time_machine
 from fleetwatch.dashboard import agents
 from fleetwatch.dashboard.agent_columns import columns_of
 from fleetwatch.dashboard.agent_history import Happening, beside_starts, gaps
-from fleetwatch.dashboard.agent_reads import Sensor, sensor_names, sensors
+from fleetwatch.dashboard.agent_reads import Reads, Sensor, sensor_names, sensors
 from fleetwatch.dashboard.agents import Unread
 from fleetwatch.dashboard.views import agent_pages
 from fleetwatch.ingest import agent_package
@@ -229,6 +229,12 @@ def test_a_sensor_is_read_where_a_column_of_it_has_a_value():
 
     assert read == ["power", "PCIe"]
     assert not_read == [Sensor("SM", agents.REASONS["no_permission"])]
+
+
+def test_sensors_that_are_not_read_for_one_reason_say_it_once():
+    not_read = [Sensor("SM", "off"), Sensor("PCIe", ""), Sensor("NVLink", "off")]
+
+    assert Reads(None, [], not_read).by_reason == [("off", ["SM", "NVLink"]), ("", ["PCIe"])]
 
 
 def test_what_is_the_same_of_all_agents_is_said_once():

@@ -93,3 +93,45 @@ def test_the_audit_log_says_a_budget_as_people_do():
         "nlp",
         "Nov 2026, $1,200.50",
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "subject", "detail", "sentence"),
+    [
+        ("route.set", "unowned", {}, "set the route of users without an account here"),
+        ("route.set", "operators", {}, "set the route of the operators"),
+        ("route.set", "nlp", {}, "set the route of nlp"),
+        (
+            "channel.create",
+            "Team nlp",
+            {"kind": "log"},
+            "created the channel Team nlp · Delivery log",
+        ),
+        (
+            "silence.add",
+            "job x",
+            {"kind": "exemption", "reason": "a notebook"},
+            "agreed as not waste: job x · “a notebook”",
+        ),
+        ("silence.end", "job x", {"kind": "exemption"}, "ended what was agreed as not waste: job x"),
+        ("silence.add", "node n1", {"kind": "silence"}, "added a silence of node n1"),
+    ],
+)
+def test_an_entry_has_the_words_of_the_pages(action, subject, detail, sentence):
+    assert read_aloud(action, subject, **detail) == sentence
+
+
+@pytest.mark.parametrize(
+    ("file", "asked", "what"),
+    [
+        ("job", "job=slurm/della/1&range=24h", "job slurm/della/1 (CSV, 2.0\xa0KB)"),
+        ("gpu-util", "gpu=GPU-1", "gpu util, GPU GPU-1 (CSV, 2.0\xa0KB)"),
+        ("costs", "group_by=user&team=nlp", "costs by user, team nlp (CSV, 2.0\xa0KB)"),
+        ("job", f"job={'x' * 80}", f"job {'x' * 60}… (CSV, 2.0\xa0KB)"),
+        ("fleet", "range=24h", "fleet (CSV, 2.0\xa0KB)"),
+    ],
+)
+def test_an_export_says_what_it_is_of(file, asked, what):
+    detail = {"file": f"fleetwatch-{file}.csv", "asked": asked, "bytes": 2048}
+
+    assert read_aloud("export.file", "/charts/x", **detail) == f"exported {what}"

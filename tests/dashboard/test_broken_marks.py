@@ -33,6 +33,20 @@ def lose(gpu: GPU) -> None:
     Posted.objects.create(gpu=gpu, spans=[[0, NOW_MS]], outages=outages)
 
 
+def test_the_chart_of_a_lost_gpu_without_readings_says_why_there_are_none(admin, three):
+    lose(three[1])
+
+    layouts = [
+        admin.get(f"/charts/gpu?gpu={gpu.uuid}").json()["layout"] for gpu in three[:2]
+    ]
+    titles = [[title["text"] for title in layout["annotations"]] for layout in layouts]
+
+    assert titles == [
+        ["State with the most time · no readings in this period"],
+        ["State with the most time · no readings: the driver lost it 20 Nov 11:00"],
+    ]
+
+
 def fires(gpu: GPU, condition: str, word: str):
     facts = {"kind": "gpu", "word": word, "owner": "", "labels": {"node": (gpu.node.name,)}}
     return incident(gpu.uuid, rule=Rule.objects.get(condition=condition), facts=facts)

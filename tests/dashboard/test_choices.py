@@ -165,7 +165,7 @@ def test_waste_by_job_and_by_node_has_pages_whose_others_are_counted(small, monk
         factories.entry(gpu, hours_ago=number, held_by=job).save()
 
     first = small.get(f"/waste?group_by={group_by}")
-    link = re.search(r'href="([^"]*after=[^"]*)">Next', unescape(first.content.decode()))
+    link = re.search(r'href="([^"]*after=[^"]*)"\s*>Next', unescape(first.content.decode()))
     second = small.get(f"/waste{link[1]}")
 
     assert f"other {group_by}s" in first.content.decode()

@@ -13,6 +13,7 @@ from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Entry
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
@@ -251,6 +252,27 @@ def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address
 
     assert says in page
     assert page.count("agreed as not waste") == 1  # and none of a row of its own
+
+
+def test_what_is_agreed_as_not_waste_leads_to_the_findings_that_are(admin):
+    on = idle_as_agreed()
+
+    page = tight(admin.get(f"/fleet?range=24h&node={on.node.name}").content.decode())
+
+    [link] = re.findall(r'href="(/findings[^"]*dismissed)"', page)
+    assert f"from=now-24h&amp;to=now&amp;node={on.node.name}&amp;" in link
+    assert "Agreed as not waste" in admin.get(link.replace("&amp;", "&")).content.decode()
+
+
+def test_shares_of_cost_that_is_counted_say_so_once(three):
+    """A useful hour that nothing else vouches for is not counted."""
+    Entry.objects.filter(pk=Entry.objects.filter(state="useful")[0].pk).update(
+        efficiency_source="none"
+    )
+
+    page = in_text(tight(three.get(f"/fleet?{DAY}").content.decode()))
+
+    assert page.count("cost that is counted") == 1
 
 
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):

@@ -1,5 +1,6 @@
 """fleetwatch/dashboard/drawing/panels.py: panels under each other, by one time."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -90,6 +91,31 @@ def test_a_note_stands_after_its_panels_title_and_has_a_line_of_its_own_on_a_pho
 
     [title] = figure["layout"]["annotations"]
     assert (title["text"], title["name"]) == ("Slowed · no loss", "18")
+
+
+@pytest.mark.parametrize(
+    ("highest", "top", "step"),
+    [(63.2, 80, 20), (697.0, 800, 200), (47.0, 60, 20), (1.41, 1.5, 0.5), (80.0, 80, 20)],
+)
+def test_an_axis_ends_at_a_round_number_that_has_a_label(highest, top, step):
+    power = Panel("Power", [Line("board", [0.0, None, highest])], ".0f", " W")
+
+    axis = panels.stacked(None, HOURS, [power], period=PERIOD)["layout"]["yaxis"]
+
+    assert (axis["range"], axis["dtick"]) == ([0, top], step)
+
+
+def test_an_axis_of_nothing_but_zeros_is_left_to_the_browser():
+    power = Panel("Power", [Line("board", [0.0, None])], ".0f", " W")
+
+    assert "range" not in panels.stacked(None, HOURS[:2], [power], period=PERIOD)["layout"]["yaxis"]
+
+
+def test_a_note_stands_after_the_bands_title_and_has_a_line_of_its_own_on_a_phone():
+    figure = panels.stacked(replace(BANDS, note="no readings"), HOURS, [], period=PERIOD)
+
+    [title] = figure["layout"]["annotations"]
+    assert (title["text"], title["name"]) == ("State with the most time · no readings", "18")
 
 
 def test_a_label_that_is_longer_than_the_margin_gets_the_room_that_it_needs():

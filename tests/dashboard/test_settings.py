@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import ApiToken, AuditEntry, Organisation
+from fleetwatch.accounts.models import ApiToken, AuditEntry, Organisation, User
 from fleetwatch.accounts.services import authenticate_api_token, create_api_token
 from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.dashboard.forms import changes
@@ -15,7 +15,7 @@ from fleetwatch.jobs.models import JobLink
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import TouchedHour
 from tests.dashboard import factories
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -97,6 +97,24 @@ def test_a_viewer_reads_the_organisation_as_text(viewer):
     page = tight(text_of(viewer.get("/settings/general")))
 
     assert "<dt>Time zone</dt><dd>UTC</dd>" in page
+
+
+def test_settings_say_whether_there_is_single_sign_on(viewer, settings):
+    off = in_text(tight(text_of(viewer.get("/settings/general"))))
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [{"name": "Keycloak <b>"}]}}
+    on = in_text(tight(text_of(viewer.get("/settings/general"))))
+
+    assert "Single sign-on off; set FLEETWATCH_OIDC_ISSUER to switch on" in off
+    assert "Directory (LDAP) off; set FLEETWATCH_LDAP_URL to switch on" in off
+    assert "Single sign-on on: Keycloak &lt;b&gt;" in on
+
+
+def test_a_token_that_never_ends_is_marked(admin):
+    create_api_token(User.objects.get(), scope="read", now=factories.NOW, name="grafana")
+
+    page = tight(text_of(admin.get("/settings/tokens")))
+
+    assert '<span class="tag stall-c">never</span>' in page
 
 
 def test_a_rate_is_set_from_this_hour_on(admin):

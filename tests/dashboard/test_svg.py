@@ -71,11 +71,11 @@ def test_states_and_marks_are_where_they_were_in_their_colours():
     assert "<GPU 0>" in texts(picture)
 
 
-def test_an_axis_ends_with_its_highest_value_in_its_unit():
+def test_an_axis_ends_with_a_round_value_in_its_unit():
     lines = [Line(name, [700.0, 350.0, 0, 0]) for name in ('"<b>&', "limit")]
     picture = drawn(Panel("Power", lines, ".0f", " W"))
 
-    assert texts(picture)[1:5] == ["0 W", "350 W", "700 W", '■ "<b>&\xa0 ■ limit']
+    assert texts(picture)[1:5] == ["0 W", "400 W", "800 W", '■ "<b>&\xa0 ■ limit']
     assert drawn() is not None
 
 

@@ -519,6 +519,10 @@ def test_the_status_page_shows_a_failed_run_and_a_silent_agent(small):
     assert page.index("node-silent") < page.index("node-001")
 
 
+def test_the_names_of_agents_that_are_on_time_end_with_a_full_stop(small):
+    assert re.search(r"</a>\.\s", text_of(small.get("/status")).partition("on time:")[2])
+
+
 def test_an_agent_that_never_reported_is_not_in_time(small):
     assert "all on time" in text_of(small.get("/status"))
     factories.node("node-new", last_ms=None)

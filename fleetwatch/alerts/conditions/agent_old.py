@@ -104,5 +104,7 @@ CONDITION = Condition(
     describe=describe,
     severity="info",
     every_minutes=60,
-    no_history="Which agent a node ran is kept of its newest batch alone.",
+    no_history=(
+        "Only the newest agent version of each node is kept, so there is no history to test on."
+    ),
 )

@@ -164,5 +164,5 @@ CONDITION = Condition(
     is_on=True,
     every_minutes=5,  # as the days of dollars are made again
     renewed_at=newest_budget_at,
-    no_history="Of forecasts the newest alone is kept.",
+    no_history="Only the newest forecast is kept, so there is no history to test on.",
 )

@@ -104,5 +104,7 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     every_minutes=5,
-    no_history="How far off a clock is is kept of a node's newest batch alone.",
+    no_history=(
+        "Only the newest clock reading of each node is kept, so there is no history to test on."
+    ),
 )

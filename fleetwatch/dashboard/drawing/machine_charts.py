@@ -10,6 +10,7 @@ from math import isnan
 import numpy as np
 
 from fleetwatch.costs.mapping.attribution import seen_spans
+from fleetwatch.dashboard.broken_marks import broken_marks
 from fleetwatch.dashboard.drawing import figures, panels
 from fleetwatch.dashboard.drawing.chart import Chart, NoSuchChartError, Params, heads, text_of
 from fleetwatch.dashboard.drawing.figures import SHARE, Line
@@ -212,12 +213,24 @@ def of_gpu(params: Params, period: Period) -> Chart:
     own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
     # -1, where it was elsewhere, is less than every state
     bands = _bands([""], own.max(axis=0, keepdims=True), period)
+    bands = replace(bands, note=_not_read(shown, read, period))
     slowed = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
     rows = [metric.panel(read) for metric in OF_GPU]
     if not slowed and is_at_power_limit(read):
         rows[-1] = replace(rows[-1], note=NO_LOSS)
     chart = _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
     return _shaded(chart, slowed, period)
+
+
+def _not_read(gpu: GPU, read: StepSeries, period: Period) -> str:
+    """That there are no readings, and why where that is known; "" where there are some."""
+    if any(map(is_read, read.columns.values())):
+        return ""
+    for mark in broken_marks():
+        if mark.gpu.pk == gpu.pk and not mark.works:
+            since = period.local(from_ms(mark.since_ms))
+            return f"no readings: {mark.wrong} {since:%-d %b %H:%M}"
+    return "no readings in this period"
 
 
 def is_at_power_limit(read: StepSeries) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil, floor, log10
 
 from fleetwatch.dashboard.drawing import heat_map
 from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, band, curves, iso, layout_over
@@ -16,6 +17,7 @@ MARK_PX = 42  # beside a name there
 LETTER_PX = 4.3
 PANEL_PX = 116
 AXIS_PX = 26
+TICKS = 4  # above 0 on an axis, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Bands:
     names: Sequence[str]
     edges: Sequence[datetime]  # one more than a row has cells
     states: Ints  # rows x cells
+    note: str = ""  # after their title; on a phone below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +112,30 @@ _TITLE: Figure = {
 
 def _of_bands(bands: Bands) -> _Slot:
     trace, axis, height = heat_map.bands(bands.names, bands.edges, bands.states)
-    return _Slot([trace | {"showlegend": False}], axis, "State with the most time", height)
+    title = " · ".join(filter(None, ("State with the most time", bands.note)))
+    more_px = TITLE_LINE_PX * bool(bands.note)
+    return _Slot([trace | {"showlegend": False}], axis, title, height, narrow_px=more_px)
 
 
 def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     traces = _traces(starts, panel)
-    top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
+    top = {"range": [0, 1.0]} if panel.y_format == SHARE else _round_range(panel.lines)
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     names = [trace["name"] for trace in traces if trace["showlegend"]]
     above = TITLE_PX + NAMES_PX * bool(names)
     more_px = NAMES_PX * _more_rows(names) + TITLE_LINE_PX * bool(panel.note)
     title = " · ".join(filter(None, (panel.title, panel.note)))
     return _Slot(traces, axis, title, panel.height, above, more_px)
+
+
+def _round_range(lines: Sequence[Line]) -> Figure:
+    """From 0 to a round number above all values, which a label says; nothing where all are 0."""
+    highest = max((value for line in lines for value in line.values if value), default=0.0)
+    if highest <= 0:
+        return {}
+    tenth = 10.0 ** floor(log10(highest / TICKS))
+    step = next(size * tenth for size in (1, 2, 5, 10) if size * tenth * TICKS >= highest)
+    return {"range": [0, round(ceil(highest / step) * step, 6)], "tick0": 0, "dtick": step}
 
 
 def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:

@@ -190,7 +190,7 @@ def _shown(
     """What the view alone needs; the map asks for itself."""
     if asked.view == "grid":
         grid = squares.of_page(asked.metric.name, lines, period.interval, scope, broken)
-        return {"pictures": grid.pictures, "most_usd": grid.most_usd}
+        return {"pictures": grid.pictures, "most": grid.most}
     if asked.view == "table":
         return {
             "lines": _node_lines(lines, period, scope, asked.opened),
