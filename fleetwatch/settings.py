@@ -227,7 +227,7 @@ OIDC_ROLES = env.pairs("FLEETWATCH_OIDC_ROLES")
 OIDC_TEAMS = env.pairs("FLEETWATCH_OIDC_TEAMS")
 # the claim that is the name which the user's jobs run under; none: not known from there
 OIDC_USER_CLAIM = env.text("FLEETWATCH_OIDC_USER_CLAIM")
-_issuer = env.text("FLEETWATCH_OIDC_ISSUER")
+OIDC_ISSUER = env.text("FLEETWATCH_OIDC_ISSUER")
 SOCIALACCOUNT_PROVIDERS = {
     "openid_connect": {
         "OAUTH_PKCE_ENABLED": True,
@@ -241,7 +241,7 @@ SOCIALACCOUNT_PROVIDERS = {
                 "settings": {"server_url": env.address("FLEETWATCH_OIDC_ISSUER", "")},
             }
         ]
-        if _issuer
+        if OIDC_ISSUER
         else [],
     }
 }

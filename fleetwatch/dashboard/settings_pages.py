@@ -78,9 +78,8 @@ class SettingsPage:
 
 def _general(_: HttpRequest, __: datetime) -> Context:
     """Whether people log in by a provider, which calls itself so, and by a directory."""
-    providers = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
     return {
-        "single_sign_on": providers[0]["name"] if providers else "",
+        "single_sign_on": settings.OIDC_NAME if settings.OIDC_ISSUER else "",
         "has_directory": settings.DIRECTORY is not None,
     }
 

@@ -65,7 +65,8 @@ def _posted_ms(uuids: Sequence[str], interval: Interval, scope: Scope) -> Floats
     """How much time of each GPU the ledger has in the interval."""
     columns, row = _read(uuids, interval, None, scope)
     is_shown = row >= 0
-    return np.bincount(row[is_shown], columns.figures["gpu_ms"][is_shown], len(uuids))
+    gpu_ms = np.bincount(row[is_shown], columns.figures["gpu_ms"][is_shown], len(uuids))
+    return gpu_ms.astype(np.float64)
 
 
 def _read(

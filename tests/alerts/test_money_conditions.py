@@ -240,7 +240,7 @@ def test_a_forecast_is_within_the_budget_again_below_the_clear_value(clear, stat
 def test_a_forecast_has_no_history():
     rule = a_money_rule("budget_forecast", 100)
 
-    with pytest.raises(RefusedFieldError, match="newest alone"):
+    with pytest.raises(RefusedFieldError, match="Only the newest forecast"):
         tried(rule, 0, 24)
 
 

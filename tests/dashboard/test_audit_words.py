@@ -113,7 +113,12 @@ def test_the_audit_log_says_a_budget_as_people_do():
             {"kind": "exemption", "reason": "a notebook"},
             "agreed as not waste: job x · “a notebook”",
         ),
-        ("silence.end", "job x", {"kind": "exemption"}, "ended what was agreed as not waste: job x"),
+        (
+            "silence.end",
+            "job x",
+            {"kind": "exemption"},
+            "ended what was agreed as not waste: job x",
+        ),
         ("silence.add", "node n1", {"kind": "silence"}, "added a silence of node n1"),
     ],
 )

@@ -36,9 +36,7 @@ def lose(gpu: GPU) -> None:
 def test_the_chart_of_a_lost_gpu_without_readings_says_why_there_are_none(admin, three):
     lose(three[1])
 
-    layouts = [
-        admin.get(f"/charts/gpu?gpu={gpu.uuid}").json()["layout"] for gpu in three[:2]
-    ]
+    layouts = [admin.get(f"/charts/gpu?gpu={gpu.uuid}").json()["layout"] for gpu in three[:2]]
     titles = [[title["text"] for title in layout["annotations"]] for layout in layouts]
 
     assert titles == [

@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 
 
 # of each answer anew
-SECRETS = re.compile(r'nonce="[^"]*"|name="csrfmiddlewaretoken" value="[^"]*"|"X-CSRFToken": "[^"]*"')
+SECRETS = re.compile(
+    r'nonce="[^"]*"|name="csrfmiddlewaretoken" value="[^"]*"|"X-CSRFToken": "[^"]*"'
+)
 
 
 def refusing(cause):

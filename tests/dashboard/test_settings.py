@@ -101,7 +101,7 @@ def test_a_viewer_reads_the_organisation_as_text(viewer):
 
 def test_settings_say_whether_there_is_single_sign_on(viewer, settings):
     off = in_text(tight(text_of(viewer.get("/settings/general"))))
-    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [{"name": "Keycloak <b>"}]}}
+    settings.OIDC_ISSUER, settings.OIDC_NAME = "https://sso.example", "Keycloak <b>"
     on = in_text(tight(text_of(viewer.get("/settings/general"))))
 
     assert "Single sign-on off; set FLEETWATCH_OIDC_ISSUER to switch on" in off

@@ -120,9 +120,7 @@ def cells_of(
     return cells.without(others_cells(gpus, covered, len(edges) - 1, scope))
 
 
-def _dollar_cells(
-    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope
-) -> GPUCells:
+def _dollar_cells(metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope) -> GPUCells:
     """Coloured by what a whole step would be at the pace of the part that there is: the first and
     the last would else look cheap.
     """
