@@ -31,3 +31,9 @@ def test_who_has_none_here_is_told_so(client):
 
 def test_a_stranger_is_sent_to_the_log_in(client):
     assert client.get(PAGE)["Location"].startswith("/accounts/login/")
+
+
+def test_who_is_locked_out_is_told_to_ask_an_admin(client):
+    page = client.get("/accounts/login/").content.decode()
+
+    assert "Forgot your password? Ask an admin of FleetWatch for a new one." in page
