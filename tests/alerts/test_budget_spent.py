@@ -156,10 +156,11 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     states(1.5)
 
     lines = dict(newest().lines)
+    assert lines["Spent"].startswith("$240 until 00:00 UTC, ")
     assert lines["Over"] == "$40.00 beyond $200, since Sun 1 Nov, 20:00 UTC (16 h 00 m)"
     assert "Left" not in lines
     # the 20th hour of the first day
-    assert newest().title == "budget · NLP is $40.00 over its $200 budget"
+    assert newest().title == "budget · NLP is $40.00 over its $200 budget as of 00:00 UTC"
     assert newest().does == "The budget of NLP is over by $40.00"
     assert Incident.objects.get().severity == "critical"
     assert lines["At the run rate"] == "≈ $7,200 by the month's end, $7,000 over the budget"

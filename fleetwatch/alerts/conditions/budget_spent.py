@@ -167,12 +167,14 @@ def _clock(moment_ms: int, now_ms: int) -> str:
 
 
 def _title(month: BudgetMonth, label: str, at_ms: int) -> str:
-    """How much of it is spent; of one that is passed by how much it is over."""
+    """How much of it is spent; of one that is passed by how much it is over, and as of when: what
+    is spent grows with each hour.
+    """
     spent_usd = usd_of(month.spending.by(at_ms))
     if _passed_ms(month, at_ms) is None:
         return f"{label} spent {_amounts(month, spent_usd)}"
     over, budget = (wording.usd(usd) for usd in (spent_usd - usd_of(month.usd), usd_of(month.usd)))
-    return f"{label} is {over} over its {budget} budget"
+    return f"{label} is {over} over its {budget} budget {_as_of(month, at_ms)}".rstrip()
 
 
 def _passed_ms(month: BudgetMonth, at_ms: int) -> int | None:
