@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 PARTS = ("/worst", "/wasters", "/changes")  # asked by a page, not opened
 PART = {"HX-Request": "true"}
 PAGES = {
-    "/": 43,  # until when nodes are posted; since when figures, and GPUs; whether idle is accepted, or its finding closed; jobs that waste now: their last hour, which run, their causes, what was decided
+    "/": 44,  # until when nodes are posted, also for the period before; since when figures, and GPUs; whether idle is accepted, or its finding closed; jobs that waste now: their last hour, which run, their causes, what was decided
     "/worst": 3,
     "/wasters": 4,
     "/changes": 18,  # until when nodes are posted; the budgets of all, and the teams of a lead

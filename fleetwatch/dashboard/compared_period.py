@@ -1,5 +1,8 @@
 """Whether a page's figures stand beside those of the period before, as its address says."""
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from django.http import HttpRequest
 
 from fleetwatch.dashboard.choices import chosen
@@ -32,12 +35,29 @@ def before(period: Period) -> Interval:
     return Interval(over.start - length, over.start)
 
 
-def recorded_before(period: Period) -> Interval | None:
-    """The same; None where not all of it is recorded, or nothing of the period is over."""
-    earlier = before(period)
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What of a period before is recorded: `whole` is all of it, None where that is not; `since`
+    when its record begins then, None where it has none.
+    """
+
+    whole: Interval | None
+    since: datetime | None
+
+
+def as_recorded(earlier: Interval) -> Recorded:
+    """Of a period before: one that is recorded in part is compared with nothing."""
     began = ledger_began()
-    is_recorded = began is not None and began <= earlier.start < earlier.end
-    return earlier if is_recorded else None
+    if began is None or earlier.start >= earlier.end:
+        return Recorded(None, None)
+    if began <= earlier.start:
+        return Recorded(earlier, None)
+    return Recorded(None, began if began < earlier.end else None)
+
+
+def recorded_before(period: Period) -> Interval | None:
+    """The one before; None where not all of it is recorded, or nothing of the period is over."""
+    return as_recorded(before(period)).whole
 
 
 def compared_with(request: HttpRequest) -> dict[str, object]:

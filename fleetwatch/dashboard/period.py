@@ -53,12 +53,6 @@ class Period:
             else interval
         )
 
-    @property
-    def previous(self) -> Interval:
-        """The period of the same length right before."""
-        length = self.interval.end - self.interval.start
-        return Interval(self.interval.start - length, self.interval.start)
-
     def local(self, moment: datetime) -> datetime:
         """The moment in the zone that times are shown in."""
         return moment.astimezone(self.clock)

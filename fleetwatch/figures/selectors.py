@@ -63,7 +63,6 @@ __all__ = [
     "Traced",
     "Wasters",
     "breakdown",
-    "capacity_at_most",
     "cost_of_jobs",
     "dollars_over_time",
     "held_by_job",
@@ -91,19 +90,6 @@ STEPS = ("hour", "day")
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     """GPU time and dollars of the interval."""
     return look(interval, scope=scope).totals()
-
-
-def capacity_at_most(interval: Interval) -> int:
-    """GPU-milliseconds: totals() of the interval have no more.
-
-    Every GPU has each moment since the ledger began once.
-    """
-    first = ledger_began()
-    if first is None or first >= interval.end:
-        return 0
-    return (interval.end_ms - max(interval.start_ms, to_ms(first))) * GPU.objects.filter(
-        parent=None
-    ).count()
 
 
 def ledger_began() -> datetime | None:

@@ -4,6 +4,7 @@ import pytest
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.shown_incidents import incident
@@ -11,6 +12,7 @@ from tests.diagnosis import told
 from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
+NOW = factories.NOW
 
 
 def text(client, address: str, **asked) -> str:
@@ -38,6 +40,23 @@ def test_a_period_that_is_recorded_in_part_says_so_with_its_waste_and_has_none_b
     assert "recorded · no period before to compare ·" in day
     assert "recorded" not in whole.split("Useful share")[0]
     assert "no period before" not in whole + alone
+
+
+def test_a_period_before_that_is_recorded_in_part_is_compared_with_nothing(small):
+    """The first of four hours began at 08:00; of the three before 09:00 one is recorded, which is
+    a third; of the two before 10:00 all is.
+    """
+    told.rate("2.00")
+    in_part = text(small, "/?from=now-3h&to=now")
+    pinned = text(small, "/?from=2026-11-20T09:30:00Z&to=2026-11-20T12:00:00Z")
+    whole = text(small, "/?from=now-2h&to=now")
+
+    for shown in (in_part, pinned):
+        assert "of the period before only from Fri 20 Nov, 08:00 on recorded ·" in shown
+        assert "no period before to compare" not in shown
+        assert "on the period before" not in shown
+    assert "Useful share of cost 100 % +0.0 points on the period before" in whole
+    assert "of the period before only" not in whole
 
 
 def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_lines(admin):
@@ -94,12 +113,37 @@ def test_what_an_incident_was_accepted_for_stands_last_too_and_says_so(admin):
     assert context["decided"] == {"slurm/della/1": "agreed as not waste"}
 
 
+def of_budget(*, passed_ms: int | None) -> dict:
+    """80 % of it was spent an hour before NOW, and $100 more than all of it by NOW."""
+    over = {"spent_usd": "1100.00", "budget_usd": "1000.00", "passed_ms": passed_ms}
+    usual = {"kind": "budget", "has_cost": False, "usd_per_hour": None, "cost_usd": None}
+    counted = {"spent_until_ms": to_ms(NOW)}
+    return usual | {"word": "over 80 %", "facts": over | counted}
+
+
 def test_a_budget_among_what_fires_says_by_how_much_it_is_passed(small):
-    over = {"spent_usd": "1100.00", "budget_usd": "1000.00"}
-    of_budget = {"kind": "budget", "has_cost": False, "usd_per_hour": None, "cost_usd": None}
-    incident("nlp", facts=of_budget | {"facts": over})
+    incident("nlp", facts=of_budget(passed_ms=None))
 
     assert "$100 over" in text(small, "/?range=24h").split("1 firing incident ")[1]
+
+
+def test_a_budget_that_is_over_says_since_when_apart_from_when_its_share_was_reached(small):
+    """NOW is Friday, 12:00; its 80 % were reached at 11:00, all of it at 11:30."""
+    passed = incident("nlp", facts=of_budget(passed_ms=to_ms(NOW) - 30 * 60_000))
+    since = "over since Fri 20 Nov, 11:30; over 80 % since Fri 20 Nov, 11:00"
+
+    for address in ("/?range=24h", "/alerts"):
+        assert since in text(small, address)
+    assert "as of Fri 20 Nov, 12:00" in text(small, f"/incidents/{passed.pk}")
+
+
+def test_a_rule_for_all_of_a_budget_says_since_when_it_is_over_once(small):
+    incident("nlp", facts=of_budget(passed_ms=to_ms(NOW) - 60 * 60_000))
+
+    shown = text(small, "/?range=24h")
+
+    assert "over 80 % since Fri 20 Nov, 11:00" in shown
+    assert "over since" not in shown
 
 
 def test_the_bar_says_until_when_its_dollars_are_counted(small):

@@ -66,7 +66,7 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert "100 % of them observed" in page
 
 
-def test_a_change_is_told_where_half_a_period_of_history_came_before(small):
+def test_a_change_is_told_where_all_of_the_period_before_is_recorded(small):
     change = small.get("/?from=now-2h&to=now").context["change"]
     young = small.get("/?from=now-4h&to=now").context["change"]
 

@@ -13,7 +13,6 @@ from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.selectors import (
     NOBODY,
     Scope,
-    capacity_at_most,
     dollars_over_time,
     ledger_began,
     not_recorded_before,
@@ -310,21 +309,6 @@ def test_jobs_between_those_of_a_period_have_no_part_in_it(apart):
     assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "team")] == [
         ("ann", 3 * HOUR_MS)
     ]
-
-
-def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began():
-    assert capacity_at_most(DAY) == 0
-    parent = a_gpu()
-    a_gpu(parent=parent)
-    a_gpu(uuid="idle")
-    an_entry(parent, start=HOUR)
-
-    assert capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR)) == 0
-    assert (
-        capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR + timedelta(minutes=150)))
-        == 2 * 2.5 * HOUR_MS
-    )
-    assert capacity_at_most(Interval(NEXT_HOUR, NEXT_HOUR + timedelta(hours=1))) == 2 * HOUR_MS
 
 
 @pytest.mark.parametrize(("minutes", "since"), [(-1, 0), (0, 0), (33, 33), (59, 59), (60, 0)])

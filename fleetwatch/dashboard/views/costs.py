@@ -1,7 +1,6 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,6 +13,7 @@ from fleetwatch.dashboard.choices import LONGEST, chosen, first_page
 from fleetwatch.dashboard.compared_period import (
     COMPARE,
     COMPARISONS,
+    as_recorded,
     compared_with,
     period_before,
 )
@@ -131,15 +131,6 @@ def _elsewhere(period: Period) -> Context:
     }
 
 
-def _before_since(before: Interval | None) -> datetime | None:
-    """Since when the period before is recorded, where that is within it: it is not compared with;
-    None where nothing or all of it is.
-    """
-    began = ledger_began()
-    is_part = before is not None and began is not None and before.start < began < before.end
-    return began if is_part else None
-
-
 def _steps(request: HttpRequest, period: Period, before: Interval | None) -> Context:
     """In which steps the chart can be drawn, which is asked for, and since when this period and the
     one before are recorded.
@@ -153,7 +144,7 @@ def _steps(request: HttpRequest, period: Period, before: Interval | None) -> Con
         "partial_steps": partial_steps(period, step, since),
         "recorded_since": since if since > period.interval.start else None,
         "is_recorded": since < period.so_far.end,
-        "before_since": _before_since(before),
+        "before_since": as_recorded(before).since if before else None,
     }
 
 

@@ -19,7 +19,13 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
+from fleetwatch.dashboard.compared_period import (
+    COMPARE,
+    as_recorded,
+    before,
+    compared_with,
+    compares,
+)
 from fleetwatch.dashboard.decided_jobs import NOT_WASTE, decided_jobs
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
@@ -122,13 +128,15 @@ def _overview(request: HttpRequest, period: Period) -> Context:
 
 
 def _compared(request: HttpRequest, period: Period, totals: Totals, scope: Scope) -> Context:
-    """How the figures moved against the period before, where the reader wants that, and whether
-    there is none.
+    """How the figures moved against the period before, where the reader wants that and all of it is
+    recorded; else since when it is, or that none of it is.
     """
-    wants = compares(request)
-    change = _change(totals, period, scope) if wants else NO_CHANGE
-    # one that is compared and did not move is another
-    return {"change": change, "has_none_before": wants and change is NO_CHANGE}
+    if not compares(request):
+        return {"change": NO_CHANGE}
+    recorded = as_recorded(before(period))
+    if recorded.whole is None:
+        return {"change": NO_CHANGE, "has_none_before": True, "before_since": recorded.since}
+    return {"change": _change(totals, period, recorded.whole, scope)}
 
 
 def _in_line(request: HttpRequest, period: Period) -> Context:
@@ -321,20 +329,14 @@ def _idle(spending: SpendingNow, accepted: AcceptedIdle) -> Context:
     }
 
 
-def _change(totals: Totals, period: Period, scope: Scope) -> Change:
-    # half a period of history says nothing of a change: a young ledger need not be summed to know
-    # that it has less
-    if costs.capacity_at_most(period.previous) * 2 < totals.capacity_ms:
-        return NO_CHANGE
+def _change(totals: Totals, period: Period, earlier: Interval, scope: Scope) -> Change:
     # where the one ends and the other begins, a day and an hour would be taken apart
-    both = Interval(period.previous.start, period.interval.end)
-    before = less(costs.totals(both, scope=scope), totals)
-    if before.capacity_ms * 2 < totals.capacity_ms:
-        return NO_CHANGE
-    has_wasted = before.wasted_ms >= LEAST_MS and before.wasted_usd > 0
-    wasted = float(totals.wasted_usd / before.wasted_usd - 1) if has_wasted else None
+    both = Interval(earlier.start, period.interval.end)
+    then = less(costs.totals(both, scope=scope), totals)
+    has_wasted = then.wasted_ms >= LEAST_MS and then.wasted_usd > 0
+    wasted = float(totals.wasted_usd / then.wasted_usd - 1) if has_wasted else None
     share_now = totals.spend_efficiency
-    share_before = _share(before)
+    share_before = _share(then)
     if share_now is None or share_before is None:
         return Change(wasted, None)
     return Change(wasted, (share_now - share_before) * 100)
