@@ -202,8 +202,29 @@ def test_patterns_lead_to_the_inbox_that_has_as_many(four_nodes):
         assert f'href="{address.replace("&", "&amp;")}"' in tight(overview.content.decode())
         total = four_nodes.get(address).context["pager"].total
         assert total == overview.context["pattern_counts"][when] == 1
+    assert overview.context["now_count"] == 1
     inbox = four_nodes.get("/findings?from=now-7d&to=now").context
     assert inbox["counts"]["open"] == overview.context["savings_count"] == 5
+
+
+def test_beside_a_period_that_is_over_what_wastes_now_is_counted_and_listed_of_the_last_hour(
+    four_nodes,
+):
+    """Of two that waste now the day before yesterday has one."""
+    told.rate()
+    for number, hours_ago in enumerate((50, 1)):
+        job = told.job(f"slurm/della/{number}", user=f"user-{number}", end_ms=None)
+        for ago in {hours_ago, 1}:
+            told.cause(of=job, on=told.gpu(number), start=NOW - timedelta(hours=ago))
+        told.finding(job, first_ms=NOW_MS - hours_ago * HOUR_MS, last_ms=NOW_MS)
+
+    pinned = four_nodes.get("/?from=now-60h&to=now-40h").content.decode()
+    shown = four_nodes.get("/?from=now-60h&to=now-40h").context
+
+    address = "/findings?from=now-1h&to=now&when=now"
+    assert f'href="{address.replace("&", "&amp;")}"' in tight(pinned)
+    assert four_nodes.get(address).context["pager"].total == shown["now_count"] == 2
+    assert shown["pattern_counts"]["now"] == 1
 
 
 def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(four_nodes):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -42,7 +43,7 @@ from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, agreed_by, inbox
-from fleetwatch.diagnosis.findings.patterns import HABIT, Pattern, patterns
+from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
@@ -53,7 +54,9 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
+from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.reports.day_change import day_change
 
 TOP = 6
@@ -67,6 +70,7 @@ YES = "1"
 # Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
 # of what there was none.
 LEAST_MS = 60_000
+LAST_HOUR = {"from": "now-1h", "to": "now"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "funnel": funnel(totals),
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
-        **_savings(period, scope),
+        **_savings(period, scope, filters),
         **_in_line(request, period),
     }
     if filters:
@@ -254,7 +258,7 @@ def _wasters(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _savings(period: Period, scope: Scope) -> Context:
+def _savings(period: Period, scope: Scope, filters: Mapping[str, str]) -> Context:
     """What open findings could bring back, the running jobs that waste most now, and the first
     patterns of what comes back, each with its cause.
     """
@@ -264,12 +268,30 @@ def _savings(period: Period, scope: Scope) -> Context:
     return {
         **_wasting(period, scope),
         "agreed_usd": every.agreed_usd,
+        **_going_on(period, scope, filters, still_open),
         "pattern_counts": still_open.counts(),
         "recurring": _with_causes(_dearest(recurring[:LOOKED_AT] if len(recurring) else [])),
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
         "places_count": len(every.of_status("open").of_places),
     }
+
+
+def _going_on(
+    period: Period, scope: Scope, filters: Mapping[str, str], still_open: Patterns
+) -> Context:
+    """How many patterns go on now, and the query of the list that has as many: where the page's
+    own period is over, that of the last hour, for few of what goes on is in it.
+    """
+    if period.interval.end >= period.minute:
+        frame = period.timeframe
+    else:
+        asked = LAST_HOUR | {ZONE: period.timeframe.tz}
+        frame = timeframes.parse(asked, now=period.minute, zone=period.zone, clock=period.clock)
+        every = inbox(frame.interval, now=period.now, scope=scope).of_jobs.of_status("open")
+        still_open = patterns(every, frame.interval, now=period.now)
+    query = f"{frame.query}&{urlencode(dict(filters) | {'when': NOW})}"
+    return {"now_count": still_open.counts()[NOW], "now_query": query}
 
 
 def _wasting(period: Period, scope: Scope) -> Context:
