@@ -170,12 +170,9 @@ class Totals:
         return measured_ms / active_ms if active_ms else None
 
     @property
-    def efficiency_of_usd(self) -> Decimal:
-        """What spend efficiency is a share of: all dollars but "busy, unverified"; all where that
-        efficiency is not known.
-        """
-        is_known = self.spend_efficiency is not None
-        return self.cost_usd - self.busy_only_usd if is_known else self.cost_usd
+    def verified_usd(self) -> Decimal:
+        """All dollars but "busy, unverified": what spend efficiency is a share of."""
+        return self.cost_usd - self.busy_only_usd
 
     @property
     def spend_efficiency(self) -> float | None:
@@ -183,10 +180,9 @@ class Totals:
 
         None without dollars, and where all the useful time is "busy, unverified": 0 would be a lie.
         """
-        counted_usd = self.cost_usd - self.busy_only_usd
-        if counted_usd <= 0 or self._is_useful_unmeasured:
+        if self.verified_usd <= 0 or self._is_useful_unmeasured:
             return None
-        return float((self.cost_by_state["useful"] - self.busy_only_usd) / counted_usd)
+        return float((self.cost_by_state["useful"] - self.busy_only_usd) / self.verified_usd)
 
     @property
     def priced_ms(self) -> int:
@@ -206,7 +202,7 @@ class Totals:
         measured_ms = self.states["useful"] - self.busy_only_ms
         if not measured_ms or not self.cost_usd:
             return None
-        return (self.cost_usd - self.busy_only_usd) * HOUR_MS / measured_ms
+        return self.verified_usd * HOUR_MS / measured_ms
 
     @property
     def shown_usd_per_useful_gpu_hour(self) -> Decimal | None:

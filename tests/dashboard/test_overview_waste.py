@@ -154,8 +154,8 @@ def test_the_bar_says_until_when_its_dollars_are_counted(small):
     assert "GPU-hours (Thu 19 Nov, 12:00 until Fri 20 Nov, 11:57) ," in text(small, "/?range=24h")
 
 
-def test_a_legend_has_the_share_of_useful_dollars_that_the_overview_has(admin):
-    """Of $8 one hour is busy, unverified: 2 of 3 hours else were useful."""
+def test_shares_of_states_are_of_all_dollars_and_the_headline_says_what_it_leaves_out(admin):
+    """Of $8 one hour is busy, unverified: $4 are useful, of all of it 50 % and of the rest 67 %."""
     told.rate("2.00")
     on = told.gpu(1)
     for ago, state in ((4, "useful"), (3, "useful"), (2, "idle")):
@@ -164,7 +164,12 @@ def test_a_legend_has_the_share_of_useful_dollars_that_the_overview_has(admin):
 
     overview = text(admin, "/?range=24h")
     fleet = text(admin, "/fleet?range=24h")
+    costs = text(admin, "/costs?range=24h&group_by=state")
 
-    assert "67 % of what you paid for was useful work" in overview
-    assert "Useful 50 % $4.00 , 67 %" in fleet
-    assert "Busy, unverified 25 % $2.00 , not counted" in fleet
+    assert "67 % of what you paid for was useful work shares of $8.00 for" in overview
+    assert "useful is 67 % of the $6.00 that are not busy, unverified" in overview
+    assert "Useful 50 % $4.00 Busy, unverified 25 % $2.00" in overview
+    assert "Idle 25 % $2.00" in overview
+    assert "Useful 50 % $4.00 , 50 % of cost" in fleet
+    assert "Busy, unverified 25 % $2.00 , 25 % of cost" in fleet
+    assert "Idle $2.00 1.00 25 %" in costs

@@ -164,8 +164,7 @@ def test_busy_time_only_is_left_out_of_efficiency():
     assert sum(found.shown_cost.values()) == found.cost_usd
     assert found.efficiency == 0.5
     assert found.spend_efficiency == 0.5
-    # so shares that stand beside it are of the same dollars
-    assert found.shown_cost["useful"] / found.efficiency_of_usd == Decimal("0.5")
+    assert found.shown_cost["useful"] / found.verified_usd == Decimal("0.5")
     assert usd(found.usd_per_useful_gpu_hour) == Decimal(2)
 
 
@@ -183,7 +182,6 @@ def test_where_nothing_was_measured_efficiency_is_unknown_not_zero():
         None,
     )
     assert found.useful_share_of_observed is None
-    assert found.efficiency_of_usd == found.cost_usd
 
 
 def test_energy_is_the_sum_of_what_was_read():
