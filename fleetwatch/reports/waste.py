@@ -1,5 +1,6 @@
 """The waste report: lines of a breakdown that sum to their total, and the same as CSV. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -19,12 +20,15 @@ AMOUNTS = ("cost_usd", "busy_only_usd", "waiting_usd")  # dollars that lines hav
 
 @dataclass(frozen=True, slots=True)
 class WasteReport:
-    """Who wasted what over `interval`; most wasted dollars first, lines sum to `total`."""
+    """Who wasted what over `interval`; most wasted dollars first, lines sum to `total`; and by key
+    of a line what of its waste people agreed is none (None: nobody asked).
+    """
 
     interval: Interval
     group_by: str
     lines: tuple[Group, ...]
     total: Totals
+    agreed_usd: Mapping[str, Decimal] | None = None
 
 
 def to_csv(report: WasteReport) -> str:
@@ -39,11 +43,24 @@ def to_csv(report: WasteReport) -> str:
     amounts = zip(*map(pricing.lines, columns_usd), strict=True)
     period = [f"{end:%Y-%m-%dT%H:%M:%SZ}" for end in (report.interval.start, report.interval.end)]
     rows = (
-        [*period, defused(group.key), defused(group.label), *_cells(group.totals, *usd).values()]
+        [
+            *period,
+            defused(group.key),
+            defused(group.label),
+            *_cells(group.totals, *usd).values(),
+            *_agreed(report, group.key).values(),
+        ]
         for group, usd in zip(report.lines, amounts, strict=True)
     )
-    columns = ("from_utc", "to_utc", report.group_by, "label", *_cells(nothing(), *[ZERO] * 6))
-    return written(columns, rows)
+    figures = (*_cells(nothing(), *[ZERO] * 6), *_agreed(report, ""))
+    return written(("from_utc", "to_utc", report.group_by, "label", *figures), rows)
+
+
+def _agreed(report: WasteReport, key: str) -> dict[str, str]:
+    """The column of what is agreed of `wasted_usd`, where that was asked for."""
+    if report.agreed_usd is None:
+        return {}
+    return {"agreed_not_waste_usd": f"{pricing.usd(report.agreed_usd.get(key, ZERO)):f}"}
 
 
 def _cells(

@@ -88,6 +88,11 @@ class Asked:
     scope: Scope
     cause: str
 
+    @property
+    def has_findings(self) -> bool:
+        """Whether what is known of findings is of its time: they are of several states."""
+        return not (self.scope.states or self.scope.shown)
+
     def look(self, interval: Interval, *groups: str) -> Look | CauseLook:
         """By these groups; causes are no group of the ledger."""
         by = {*groups} - {"cause"}
@@ -173,14 +178,22 @@ def _of_cause(code: str) -> Context:
 
 def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Context:
     """What findings of each line could save, those of the lines that the page leaves off, and all;
-    and what findings of machines could beside: none is told where states are asked for, for a
-    finding's time is of several.
+    what of their waste people agreed is none; and what findings of machines could save beside: none
+    is told where states are asked for, for a finding's time is of several.
     """
     group_by = asked.group_by
     scope = asked.scope
-    if group_by == "cause" or scope.states or scope.shown:
-        return {"recoverable": {}, "decided": {}}
     cause = asked.cause or None
+    if not asked.has_findings:
+        return {"recoverable": {}, "decided": {}, "agreed": {}}
+    if group_by == "cause":
+        by_cause_usd = _agreed(asked, period.interval, period.now)
+        return {
+            "recoverable": {},
+            "decided": {},
+            "agreed": by_cause_usd,
+            "agreed_usd": sum(by_cause_usd.values(), Decimal(0)),
+        }
     of_jobs = inbox.recoverable_by(
         group_by,
         period.interval,
@@ -199,8 +212,18 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
         "recoverable_of_places": of_places,
         "recoverable_with_places": together_saved([of_jobs.in_all, of_places]),
         "is_recoverable_known": True,
+        "agreed": of_jobs.agreed_by_key,
+        "agreed_usd": of_jobs.agreed_usd,
+        "agreed_by_rest": of_jobs.agreed_of_others_usd,
         "decided": _decided(lines, of_jobs.by_key, period.now) if group_by == "job" else {},
     }
+
+
+def _agreed(asked: Asked, interval: Interval, now: datetime) -> dict[str, Decimal]:
+    """By key of the lines what of their waste people agreed is none."""
+    cause = asked.cause or None
+    by = (asked.group_by,)
+    return inbox.agreed_by(by, interval, now=now, scope=asked.scope, cause=cause)[asked.group_by]
 
 
 def _decided(lines: Sequence[Group], by_key: Collection[str], now: datetime) -> dict[str, str]:
@@ -357,6 +380,9 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
     if why := _refusal(asked, filters):
         return refused(why)
     report = _report(period.so_far, asked)
+    if asked.has_findings:
+        agreed = _agreed(asked, period.so_far, period.now)
+        report = replace(report, agreed_usd=agreed)
     name = f"fleetwatch-waste-by-{group_by}.csv"
     return file(request, to_csv(report), name, of=period.so_far)
 

@@ -17,7 +17,7 @@ from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_columns import Lines
-from fleetwatch.diagnosis.cause_totals import NO_SAVING, Caused, Saving, together, total
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
@@ -38,6 +38,7 @@ RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told a
 AGREED = ("dismissed", EXEMPT)  # of which people said that they are no waste
 UNDECIDED = ("open", "snoozed", "accepted")
 MAX_ID = 2**62
+BY_CAUSE = "cause"  # a kind of group that the ledger has not
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +192,23 @@ def decisions_by_job(keys: Sequence[str], now: datetime) -> dict[str, set[str]]:
 @dataclass(frozen=True, slots=True)
 class Recoverable:
     """What findings of jobs could save that nobody decided about: by key of the groups that were
-    asked for, as far as they have such, and of all others together.
+    asked for, as far as they have such, and of all others together; and beside it the dollars that
+    they wasted of which people agreed that it is none.
     """
 
     by_key: Mapping[str, Saving]
     of_others: Saving
+    agreed_by_key: Mapping[str, Decimal]
+    agreed_of_others_usd: Decimal
 
     @property
     def in_all(self) -> Saving:
         return together([*self.by_key.values(), self.of_others])
+
+    @property
+    def agreed_usd(self) -> Decimal:
+        """Dollars of all of it that people agreed is no waste."""
+        return sum(self.agreed_by_key.values(), self.agreed_of_others_usd)
 
 
 def recoverable_by(
@@ -214,21 +223,33 @@ def recoverable_by(
     """Of these groups what findings of jobs (of one cause, where it is named) could save of their
     time that nobody decided about, and of all others.
     """
-    every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,))
-    lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
-    groups = lines.spans.by[group_by]
+    every = as_they_stand(
+        selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,)), now
+    )
+    groups = every.lines.spans.by[group_by]
     shown = ids_of(group_by, groups, groups.ids[np.unique(groups.at)].tolist(), keys)
-    return _recoverable(lines, group_by, shown)
+    open_ones, others = _of_shown(every.of_status(*RECOVERABLE).lines, group_by, shown)
+    agreed, agreed_others = _of_shown(every.of_status(*AGREED).lines, group_by, shown)
+    return Recoverable(
+        {key: caused.saving for key, caused in open_ones.items()},
+        others.saving,
+        {key: caused.totals.wasted_usd for key, caused in agreed.items()},
+        agreed_others.totals.wasted_usd,
+    )
 
 
-def _recoverable(lines: Lines, group_by: str, shown: Mapping[int, str]) -> Recoverable:
-    """`shown`: by id the keys of the groups that were asked for."""
+def _of_shown(
+    lines: Lines, group_by: str, shown: Mapping[int, str]
+) -> tuple[dict[str, Caused], Caused]:
+    """What the lines took of each group that is shown (by id its key) and has any, and of all
+    others.
+    """
     ids = sorted(shown)
     places, of_groups = lines.of_groups(group_by, np.array(ids, dtype=np.int64))
-    savings = [caused.saving for caused in of_groups.caused()] if len(places) else []
-    by_place = dict(zip(places.tolist(), savings, strict=True))
-    of_others = by_place.pop(len(ids), NO_SAVING)
-    return Recoverable({shown[ids[at]]: saving for at, saving in by_place.items()}, of_others)
+    every = of_groups.caused() if len(places) else []
+    by_place = dict(zip(places.tolist(), every, strict=True))
+    others = by_place.pop(len(ids), total([]))
+    return {shown[ids[at]]: caused for at, caused in by_place.items()}, others
 
 
 def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) -> Decimal:
@@ -240,12 +261,18 @@ def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) 
 
 
 def agreed_by(
-    groups: Sequence[str], interval: Interval, *, now: datetime, scope: Scope = EVERYTHING
+    groups: Sequence[str],
+    interval: Interval,
+    *,
+    now: datetime,
+    scope: Scope = EVERYTHING,
+    cause: str | None = None,
 ) -> dict[str, dict[str, Decimal]]:
-    """Of each kind of group, by key, the dollars of what its jobs wasted (certain and probable)
-    that people agreed is no waste.
+    """Of each kind of group, by key, the dollars of what its jobs wasted (certain and probable, by
+    one cause where it is named) that people agreed is no waste. Causes are a kind too.
     """
-    every = selectors.findings(interval, now=now, scope=scope, by=groups)
+    of_ledger = tuple(each for each in groups if each != BY_CAUSE)
+    every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=of_ledger)
     agreed = as_they_stand(every, now).of_status(*AGREED)
     if not len(agreed):
         return {group_by: {} for group_by in groups}
@@ -259,6 +286,8 @@ def agreed_by(
 
 def _by_key(lines: Lines, group_by: str) -> dict[str, Caused]:
     """What the lines took of each group, by its key."""
+    if group_by == BY_CAUSE:
+        return {each.cause: each for each in _by_cause(lines)}
     groups = lines.spans.by[group_by]
     ids = groups.ids[np.unique(groups.at)].tolist()
     named = lines_of(group_by, groups, ids)
@@ -285,9 +314,15 @@ def recoverable_by_cause(interval: Interval, *, now: datetime) -> dict[str, Savi
     """By cause what findings of jobs could save that nobody decided about."""
     every = selectors.findings(interval, now=now)
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
+    return {each.cause: each.saving for each in _by_cause(lines)}
+
+
+def _by_cause(lines: Lines) -> list[Caused]:
+    """What the lines took of each cause."""
     causes, line = numbered(lines.cause[lines.line])
-    by_cause = replace(lines, job=np.zeros_like(causes), cause=causes, line=line)
-    return {each.cause: each.saving for each in by_cause.caused()} if len(causes) else {}
+    if not len(causes):
+        return []
+    return replace(lines, job=np.zeros_like(causes), cause=causes, line=line).caused()
 
 
 def as_they_stand(of_jobs: Findings, now: datetime) -> Findings:
