@@ -1,6 +1,6 @@
 """Why a team, or the fleet, wasted in a month, and what was done about a team's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,13 +11,14 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.waste_causes import CauseLine, cause_lines
-from fleetwatch.diagnosis.causes import BY_CODE, title
+from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, title
 from fleetwatch.diagnosis.findings import fixes
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
+from fleetwatch.diagnosis.findings.agreed_waste import largest_but
+from fleetwatch.diagnosis.findings.inbox import AGREED, RECOVERABLE, agreed_causes, inbox
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import Group, Scope, Totals, together
+from fleetwatch.figures.totals import ZERO, Group, Scope, Totals, together
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import printed
 from fleetwatch.reports.selectors import by_cause
@@ -29,12 +30,13 @@ TRIFLE = 0.001  # of what was wasted: less says nothing on a line of its own
 
 @dataclass(frozen=True, slots=True)
 class WasteLine:
-    """A cause with its dollars to the cent, one at least: the lines sum to what was wasted;
-    `sentence` says what it is ("": nobody knows, or it is several).
+    """A cause with its dollars to the cent, one at least: the lines sum to what was wasted; what of
+    them people agreed is no waste; `sentence` says what it is ("": nobody knows, or it is several).
     """
 
     cause: CauseLine
     wasted_usd: Decimal
+    agreed_usd: Decimal
 
     @property
     def sentence(self) -> str:
@@ -51,12 +53,16 @@ def team_waste(
     """
     scope = Scope(team=team.slug)
     findings = inbox(interval, now=now, scope=scope)
-    causes = _causes(interval, scope)
+    causes = _causes(interval, scope, findings.agreed_causes())
+    counts = findings.counts()
     return {
         "of_team": f"&{urlencode({'team': team.slug})}",
         **causes,
         "is_of_version": causes["wasted_usd"] == version_usd,
-        "standing": findings.counts(),
+        "standing": counts,
+        "agreed_count": sum(counts[status] for status in AGREED),
+        "agreed_usd": findings.agreed_usd,
+        "agreed_jobs": findings.agreed_jobs(),
         "standing_at": now,
         "recoverable": findings.saving(*RECOVERABLE),
         "accepted": findings.saving("accepted"),
@@ -64,7 +70,7 @@ def team_waste(
     }
 
 
-def fleet_waste(interval: Interval, total: Shape) -> Context:
+def fleet_waste(interval: Interval, total: Shape, now: datetime) -> Context:
     """The same causes of all the fleet's waste, beside the printed `total` of a stored version:
     where they are all of that, they sum to what it prints.
     """
@@ -74,24 +80,54 @@ def fleet_waste(interval: Interval, total: Shape) -> Context:
     shown_usd = total["printed"]["wasted_usd"] if is_of_version else wasted_usd
     return {
         "of_team": "",
-        **_lines(interval, Scope(), totals, shown_usd),
+        **_lines(interval, Scope(), totals, shown_usd, agreed_causes(interval, now=now)),
         "is_of_version": is_of_version,
     }
 
 
-def _causes(interval: Interval, scope: Scope) -> Context:
+def _causes(interval: Interval, scope: Scope, agreed: Mapping[str, Totals]) -> Context:
     totals = costs.look(interval, scope=scope).totals()
-    return _lines(interval, scope, totals, pricing.usd(totals.wasted_usd, pricing.CENT))
+    wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
+    return _lines(interval, scope, totals, wasted_usd, agreed)
 
 
-def _lines(interval: Interval, scope: Scope, totals: Totals, wasted_usd: Decimal) -> Context:
+def _lines(
+    interval: Interval,
+    scope: Scope,
+    totals: Totals,
+    wasted_usd: Decimal,
+    agreed: Mapping[str, Totals],
+) -> Context:
+    """`agreed` by cause: without it the largest is told, which need not be the first line."""
     every = cause_lines(by_cause(interval, scope, totals), totals)
     lines = _without_trifles([line for line in every if line.group.totals.wasted_usd])
+    most = _most([line.group for line in every if line.group.key], agreed)
     return {
         "wasted_usd": wasted_usd,
         "wasted_ms": totals.wasted_ms,
-        "waste_lines": _to_the_cent(lines, wasted_usd),
+        "waste_lines": _to_the_cent(lines, wasted_usd, agreed),
+        "most_wasted": most,
+        "is_agreed_larger": _is_agreed(lines[:1], but=most, agreed=agreed),
     }
+
+
+def _is_agreed(
+    first: Sequence[CauseLine], *, but: Group | None, agreed: Mapping[str, Totals]
+) -> bool:
+    """Whether the first line is another one than that, by what of it is agreed."""
+    return but is not None and any(
+        line.group.key in agreed and line.group.key != but.key for line in first
+    )
+
+
+def _most(causes: Sequence[Group], agreed: Mapping[str, Totals]) -> Group | None:
+    """What wasted most beside what of it is agreed, also where nobody knows the cause."""
+    known = largest_but({group.key: group.totals for group in causes}, agreed)
+    unknown = next((group for group in causes if group.key == UNDETERMINED), None)
+    if unknown is None or not unknown.totals.wasted_usd:
+        return known
+    is_more = known is None or unknown.totals.wasted_usd > known.totals.wasted_usd
+    return unknown if is_more else known
 
 
 def _without_trifles(lines: Sequence[CauseLine]) -> list[CauseLine]:
@@ -107,7 +143,9 @@ def _without_trifles(lines: Sequence[CauseLine]) -> list[CauseLine]:
     return [*(line for line in lines if line not in small), others]
 
 
-def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteLine]:
+def _to_the_cent(
+    lines: Sequence[CauseLine], wasted_usd: Decimal, agreed: Mapping[str, Totals]
+) -> list[WasteLine]:
     """Together `wasted_usd`: where that is itself the sum of rounded ones, and so many cents beside
     the lines that rounding can't reach it, the largest line has them.
     """
@@ -115,7 +153,12 @@ def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteL
     parts = printed.apportioned(dollars, wasted_usd)
     if parts:
         parts[0] += wasted_usd - pricing.exact_sum(parts)
-    return [WasteLine(*each) for each in zip(lines, parts, strict=True) if each[1]]
+    return [
+        WasteLine(line, usd, agreed[key].wasted_usd if key in agreed else ZERO)
+        for line, usd in zip(lines, parts, strict=True)
+        for key in [line.group.key]
+        if usd
+    ]
 
 
 def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:

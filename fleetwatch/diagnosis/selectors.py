@@ -31,10 +31,8 @@ from fleetwatch.diagnosis.judgement.verdicts import NUMBER
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding, Said
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.others_names import jobs_shown
 from fleetwatch.figures.packed_spans import numbered
-from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.selectors import Breakdown
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.jobs.models import Job
@@ -166,24 +164,6 @@ def _label(cause: str) -> str:
 
 def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:
     return replace(scope, states=states, shown=None, is_allocated=None)
-
-
-def largest_by_team(interval: Interval) -> dict[str, Group]:
-    """Of each team, by its key, the known cause that wasted most dollars, what is potential left
-    out; a team that wasted none by a known cause is left out.
-    """
-    spans = engine.read(CauseTime(), interval, by=("team",))
-    keys = spans.by["team"]
-    named = lines_of("team", keys, keys.ids.tolist())
-    largest = {key: _largest(spans.only("team", [pk])) for pk, (key, _) in named.items()}
-    return {key: group for key, group in largest.items() if group is not None}
-
-
-def _largest(spans: Columns[str]) -> Group | None:
-    lines = cause_columns.lines(spans, by_job=False).caused()
-    groups = [Group(each.cause, title(each.cause), each.totals) for each in lines]
-    wasted = [group for group in groups if group.key not in UNFIT and group.totals.wasted_usd]
-    return max(wasted, key=attrgetter("totals.wasted_usd", "key"), default=None)
 
 
 def findings(

@@ -415,6 +415,53 @@ def test_a_statement_of_a_month_that_runs_says_up_to_when_and_what_it_is_by_now(
 
 
 @pytest.mark.usefixtures("_frozen")
+def test_a_statement_says_what_is_agreed_of_its_causes_its_jobs_and_of_all():
+    """Of $8 by one cause two days ago $6 are agreed, so that another one with $4 is the largest of
+    the rest.
+    """
+    gpu = factories.gpu(factories.node(), hours=24 * 3)
+    factories.rate("2.00")
+    for number, code, hours, status in (
+        (1, "overprovisioned_gpus", (40, 39, 38), "dismissed"),
+        (2, "overprovisioned_gpus", (37,), "open"),
+        (3, "idle_held", (36, 35), "open"),
+    ):
+        job = factories.job(f"slurm/della/{number}", team="nlp", name=f"job-{number}")
+        for ago in hours:
+            factories.entry(gpu, hours_ago=ago, held_by=job, state="idle").save()
+            told.cause(code, of=job, on=gpu, start=factories.NOW - timedelta(hours=ago))
+        told.finding(job, code, status=status)
+    computed("2026-11", now=factories.NOW)
+
+    shown = client_of("finance").get("/teams/nlp/2026-11")
+    page = text(shown)
+    by_cause = page.split("Why it was wasted")[1].split("What is done about it")[0]
+    done = page.split("What is done about it")[1].split("Fixed")[0]
+
+    assert "most by “Idle: still held” without what is agreed as not waste" in page
+    assert "$8.00 $6.00 of it agreed as not waste" in by_cause
+    assert by_cause.count("agreed as not waste") == 1
+    assert "Agreed as not waste left out of what could have been saved 1 $6.00" in done
+    assert page.count("$6.00 of its waste agreed as not waste") == 1
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_statement_with_nothing_agreed_says_nothing_of_it():
+    gpu = factories.gpu(factories.node(), hours=24 * 3)
+    factories.rate("2.00")
+    job = factories.job(team="nlp")
+    factories.entry(gpu, hours_ago=40, held_by=job, state="idle").save()
+    told.cause(of=job, on=gpu, start=factories.NOW - timedelta(hours=40))
+    told.finding(job)
+    computed("2026-11", now=factories.NOW)
+
+    page = text(client_of("finance").get("/teams/nlp/2026-11"))
+
+    assert "most by “Idle: still held”;" in page or "most by “Idle: still held”." in page
+    assert "greed as not waste" not in page
+
+
+@pytest.mark.usefixtures("_frozen")
 def test_paper_and_excel_of_a_version_expect_what_it_did():
     """$2 spent, and a dollar an hour to come; later there is no forecast."""
     gpu = factories.gpu(factories.node())

@@ -1,15 +1,18 @@
 """The page of all teams: it sums to the fleet, and says of each why it wastes and who is in it."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from fleetwatch.accounts.models import Membership, Team
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.diagnosis import told
+from tests.markup import in_text, tight
+from tests.reports.test_budgeted import a_budget, an_outlook
 
 
 def spent(*lines: tuple[int, str, str]) -> None:
@@ -103,6 +106,61 @@ def test_a_teams_largest_cause_leads_to_its_findings(admin):
         "/findings?team=nlp&amp;cause=idle_held&amp;from=now%2FM&amp;to=now&amp;status=all" in page
     )
     assert "findings?team=vision" not in page
+
+
+def idles_agreed_and_open(team: str = "nlp") -> None:
+    """At $2 the team wasted four hours by one cause, of which three are of a job that is agreed as
+    not waste, and two by another, which nobody decided about.
+    """
+    gpu, policy = factories.gpu(factories.node(), hours=24 * 60), factories.policy()
+    factories.rate("2.00")
+    for number, code, hours, status in (
+        (1, "overprovisioned_gpus", (9, 8, 7), "dismissed"),
+        (2, "overprovisioned_gpus", (6,), "open"),
+        (3, "idle_held", (5, 4), "open"),
+    ):
+        job = factories.job(f"slurm/della/{number}", team=team, name=f"job-{number}")
+        for ago in hours:
+            factories.entry(gpu, hours_ago=ago, held_by=job, state="idle", by=policy).save()
+            told.cause(code, of=job, on=gpu, start=NOW - timedelta(hours=ago))
+        told.finding(job, code, status=status)
+
+
+def test_what_is_agreed_as_not_waste_is_in_no_largest_cause(admin):
+    """$8 by one cause and $4 by another: without the $6 that are agreed the other is larger."""
+    idles_agreed_and_open()
+
+    shown = admin.get("/teams")
+
+    [row] = shown.context["rows"]
+    assert (row.cause.key, row.cause.totals.wasted_usd) == ("idle_held", 4)
+    assert row.agreed_usd == 6
+    assert shown.context["fleet_agreed_usd"] == 6
+    page = in_text(tight(shown.content.decode()))
+    assert page.count("$6.00 of it agreed as not waste") == 2  # nlp's and the fleet's
+
+
+def test_where_all_of_the_waste_is_agreed_no_cause_is_the_largest(admin):
+    idles_agreed_and_open()
+    Finding.objects.update(status="dismissed")
+
+    [row] = admin.get("/teams").context["rows"]
+
+    assert (row.cause, row.agreed_usd) == (None, 12)
+
+
+def test_a_team_whose_month_is_recorded_in_part_says_so_at_its_month_end(admin):
+    """As /budgets marks it: within its budget only as far as days are known."""
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    a_budget(2400, month=date(2026, 11, 1))
+    an_outlook("nlp", 1.0)
+
+    page = in_text(tight(admin.get("/teams").content.decode()))
+
+    assert "days missing" in in_text(tight(admin.get("/budgets").content.decode()))
+    assert "of budget days missing" in page
 
 
 def test_a_team_without_log_ins_leads_to_where_they_are_assigned(admin):

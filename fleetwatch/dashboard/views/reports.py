@@ -156,7 +156,8 @@ def _why_fleet(shown: Report, context: Mapping[str, Any]) -> dict[str, Any]:
     """Of the fleet's report what each cause took of its waste."""
     if "team" in shown.content:
         return {}
-    return fleet_waste(Interval(shown.start, shown.end), context["content"]["total"])
+    interval = Interval(shown.start, shown.end)
+    return fleet_waste(interval, context["content"]["total"], timezone.now())
 
 
 def _last_digest(shown: Report) -> dict[str, Any]:

@@ -23,13 +23,15 @@ from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.forecast_apart import forecast_apart
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
-from fleetwatch.diagnosis.selectors import largest_by_team
+from fleetwatch.diagnosis.findings.agreed_waste import TeamWaste, waste_of_teams
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import Change
 from fleetwatch.figures.posted import posted_until
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import ZERO, Group
 from fleetwatch.lib.intervals import Interval
+
+NO_WASTE = TeamWaste(ZERO, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,16 @@ class Spent:
 @dataclass(frozen=True, slots=True)
 class TeamRow:
     """A team, its month (None = it spent nothing, and has no budget and no forecast) as a bar too,
-    how much more that is than by the same day of the month before, why most of it was wasted (None
-    = by no known cause), and who is in it.
+    how much more that is than by the same day of the month before, what of its waste people agreed
+    is none and why most of the rest was wasted (`cause` None = by no known cause), and who is in
+    it.
     """
 
     team: Team
     line: BudgetLine | None
     bar: SpendBar | None
     change: Change
+    agreed_usd: Decimal
     cause: Group | None
     leads: list[User]
     members: int
@@ -81,7 +85,8 @@ def teams(_: HttpRequest, period: Period) -> Context:
     lines = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     interval_before = _before(month, period.now)
     before = _spent(interval_before)
-    rows = _rows(lines, before, month, period.now)
+    waste = waste_of_teams(month.so_far, now=period.now) if month.so_far else {}
+    rows = _rows(lines, before, waste, period.now)
     return {
         "month": month,
         "before": interval_before,
@@ -89,6 +94,7 @@ def teams(_: HttpRequest, period: Period) -> Context:
         "judged": (),
         **_columns(rows),
         **_whole(lines, before),
+        **_agreed_of_rest(waste),
     }
 
 
@@ -114,6 +120,16 @@ def _whole(lines: MonthLines, before: Spent | None) -> Context:
         "lines_expected_usd": forecast_apart(lines),
         "fleet_bar": _bar(fleet),
         "fleet_change": _change(fleet, before.usd if before else None),
+    }
+
+
+def _agreed_of_rest(waste: Mapping[str, TeamWaste]) -> Context:
+    """What is agreed as not waste of what is no team's, and of the fleet's."""
+    return {
+        "no_team_agreed_usd": exact_sum(
+            each.agreed_usd for key, each in waste.items() if key in NO_TEAMS
+        ),
+        "fleet_agreed_usd": exact_sum(each.agreed_usd for each in waste.values()),
     }
 
 
@@ -156,9 +172,10 @@ def _unforecast(rows: list[TeamRow]) -> dict[str, list[str]]:
     return dict(teams)
 
 
-def _rows(lines: MonthLines, before: Spent | None, month: Month, now: datetime) -> list[TeamRow]:
+def _rows(
+    lines: MonthLines, before: Spent | None, waste: Mapping[str, TeamWaste], now: datetime
+) -> list[TeamRow]:
     by_key = {line.key: line for line in lines.lines}
-    causes = largest_by_team(month.so_far) if month.so_far else {}
     people = members_by_team(now)
     rows = [
         TeamRow(
@@ -166,12 +183,14 @@ def _rows(lines: MonthLines, before: Spent | None, month: Month, now: datetime) 
             line,
             _bar(line),
             _change(line, before.by_team.get(team.slug, ZERO) if before else None),
-            causes.get(team.slug),
+            of_team.agreed_usd,
+            of_team.largest,
             _leads(members),
             len(members),
         )
         for team in visible_teams()
         for line in [by_key.get(team.slug)]
+        for of_team in [waste.get(team.slug, NO_WASTE)]
         for members in [people.get(team.pk, [])]
     ]
     return sorted(rows, key=lambda row: row.order)

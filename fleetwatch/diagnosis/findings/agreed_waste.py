@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -11,18 +11,72 @@ import numpy as np
 from fleetwatch.diagnosis import cause_columns, selectors
 from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_time import CauseTime
+from fleetwatch.diagnosis.causes import UNFIT, title
 from fleetwatch.diagnosis.findings.inbox import AGREED, agreed_by, as_they_stand
 from fleetwatch.figures import engine, pricing
 from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.packed_spans import Ints, numbered
-from fleetwatch.figures.priced_columns import Keys
-from fleetwatch.figures.totals import ZERO
+from fleetwatch.figures.priced_columns import Columns, Keys
+from fleetwatch.figures.totals import ZERO, Group, Totals, less
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 FEW = 4  # intervals; of more one look at their hours costs less than a look at each
 Part = tuple[str, Interval]  # a group's key, and whole hours
 # by a group's key and the number of an hour: dollars x milliseconds
 ByHour = Mapping[str, Mapping[int, Decimal]]
+
+
+@dataclass(frozen=True, slots=True)
+class TeamWaste:
+    """Of a team the dollars of what its jobs wasted that people agreed is no waste, and the known
+    cause that wasted most of the rest (None: no cause did).
+    """
+
+    agreed_usd: Decimal
+    largest: Group | None
+
+
+def waste_of_teams(interval: Interval, *, now: datetime) -> dict[str, TeamWaste]:
+    """By the team's key; what is potential is in neither."""
+    every = _by_team(engine.read(CauseTime(), interval, by=("team",)))
+    findings = as_they_stand(selectors.findings(interval, now=now, by=("team",)), now)
+    of_agreed = findings.of_status(*AGREED).lines
+    agreed = _by_team(of_agreed.spans) if len(of_agreed) else {}
+    return {
+        team: TeamWaste(
+            sum((totals.wasted_usd for totals in agreed.get(team, {}).values()), ZERO),
+            largest_but(causes, agreed.get(team, {})),
+        )
+        for team, causes in every.items()
+    }
+
+
+def largest_but(causes: Mapping[str, Totals], agreed: Mapping[str, Totals]) -> Group | None:
+    """The known cause that wasted most dollars beside what of it is agreed, with what it wasted so;
+    None where none did.
+    """
+    left = {
+        code: less(totals, agreed[code]) if code in agreed else totals
+        for code, totals in causes.items()
+        if code not in UNFIT
+    }
+    wasting = [code for code, totals in left.items() if totals.wasted_usd > 0]
+    if not wasting:
+        return None
+    most = max(wasting, key=lambda code: (left[code].wasted_usd, code))
+    return Group(most, title(most), left[most])
+
+
+def _by_team(spans: Columns[str]) -> dict[str, dict[str, Totals]]:
+    """By the team's key what each cause took."""
+    keys = spans.by["team"]
+    named = lines_of("team", keys, keys.ids.tolist())
+    return {key: _by_cause(spans.only("team", [pk])) for pk, (key, _) in named.items()}
+
+
+def _by_cause(spans: Columns[str]) -> dict[str, Totals]:
+    lines = cause_columns.lines(spans, by_job=False).caused()
+    return {each.cause: each.totals for each in lines}
 
 
 def agreed_within(parts: Sequence[Part], group_by: str, *, now: datetime) -> list[Decimal]:

@@ -101,6 +101,22 @@ class Inbox:
         return self.agreed.wasted_usd
 
     @cached_property
+    def _agreed_lines(self) -> Lines:
+        return self.of_jobs.of_status(*AGREED).lines
+
+    def agreed_causes(self) -> dict[str, Totals]:
+        """The same by cause."""
+        return {each.cause: each.totals for each in _by_cause(self._agreed_lines)}
+
+    def agreed_jobs(self) -> dict[str, Decimal]:
+        """Dollars of the same by the job's key."""
+        usd: dict[int, Decimal] = defaultdict(Decimal)
+        for each in self._agreed_lines.caused():
+            usd[each.job_id or 0] += each.totals.wasted_usd
+        keys = Job.objects.filter(pk__in=list(usd)).values_list("pk", "key") if usd else ()
+        return {key: usd[pk] for pk, key in keys}
+
+    @cached_property
     def _by_status(self) -> Mapping[str, Caused]:
         """Of those of jobs: asked several times of one inbox."""
         return self.of_jobs.caused()
@@ -258,6 +274,11 @@ def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) 
     """
     every = selectors.findings(interval, now=now, scope=scope)
     return Inbox(as_they_stand(every, now), ()).agreed_usd
+
+
+def agreed_causes(interval: Interval, *, now: datetime) -> dict[str, Totals]:
+    """The same of all jobs by cause, with its time."""
+    return Inbox(as_they_stand(selectors.findings(interval, now=now), now), ()).agreed_causes()
 
 
 def agreed_by(
