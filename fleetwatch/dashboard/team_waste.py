@@ -122,12 +122,12 @@ def _is_agreed(
 
 def _most(causes: Sequence[Group], agreed: Mapping[str, Totals]) -> Group | None:
     """What wasted most beside what of it is agreed, also where nobody knows the cause."""
-    known = largest_but({group.key: group.totals for group in causes}, agreed)
+    largest = largest_but({group.key: group.totals for group in causes}, agreed)
     unknown = next((group for group in causes if group.key == UNDETERMINED), None)
     if unknown is None or not unknown.totals.wasted_usd:
-        return known
-    is_more = known is None or unknown.totals.wasted_usd > known.totals.wasted_usd
-    return unknown if is_more else known
+        return largest
+    is_more = largest is None or unknown.totals.wasted_usd > largest.totals.wasted_usd
+    return unknown if is_more else largest
 
 
 def _without_trifles(lines: Sequence[CauseLine]) -> list[CauseLine]:

@@ -1,6 +1,6 @@
 """The waste report: lines of a breakdown that sum to their total, and the same as CSV. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -35,12 +35,6 @@ def to_csv(report: WasteReport) -> str:
     """The report as CSV (RFC 4180), units in the head, one line per group, micro-dollars that sum
     to their total.
     """
-    every = [group.totals for group in report.lines]
-    columns_usd = (
-        *([getattr(totals, name) for totals in every] for name in AMOUNTS),
-        *([totals.waste_usd[tier] for totals in every] for tier in TIERS),
-    )
-    amounts = zip(*map(pricing.lines, columns_usd), strict=True)
     period = [f"{end:%Y-%m-%dT%H:%M:%SZ}" for end in (report.interval.start, report.interval.end)]
     rows = (
         [
@@ -50,10 +44,20 @@ def to_csv(report: WasteReport) -> str:
             *_cells(group.totals, *usd).values(),
             *_agreed(report, group.key).values(),
         ]
-        for group, usd in zip(report.lines, amounts, strict=True)
+        for group, usd in zip(report.lines, _amounts(report), strict=True)
     )
     figures = (*_cells(nothing(), *[ZERO] * 6), *_agreed(report, ""))
     return written(("from_utc", "to_utc", report.group_by, "label", *figures), rows)
+
+
+def _amounts(report: WasteReport) -> Iterable[tuple[Decimal, ...]]:
+    """Of each line its AMOUNTS and its waste by tier, each column in micro-dollars that sum."""
+    every = [group.totals for group in report.lines]
+    columns_usd = (
+        *([getattr(totals, name) for totals in every] for name in AMOUNTS),
+        *([totals.waste_usd[tier] for totals in every] for tier in TIERS),
+    )
+    return zip(*map(pricing.lines, columns_usd), strict=True)
 
 
 def _agreed(report: WasteReport, key: str) -> dict[str, str]:

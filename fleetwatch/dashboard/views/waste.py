@@ -43,6 +43,7 @@ from fleetwatch.diagnosis.cause_look import WASTING, CauseLook
 from fleetwatch.diagnosis.cause_totals import together as together_saved
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings import inbox
+from fleetwatch.diagnosis.findings.inbox import Recoverable
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
@@ -181,29 +182,34 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
     what of their waste people agreed is none; and what findings of machines could save beside: none
     is told where states are asked for, for a finding's time is of several.
     """
-    group_by = asked.group_by
-    scope = asked.scope
-    cause = asked.cause or None
     if not asked.has_findings:
         return {"recoverable": {}, "decided": {}, "agreed": {}}
-    if group_by == "cause":
-        by_cause_usd = _agreed(asked, period.interval, period.now)
-        return {
-            "recoverable": {},
-            "decided": {},
-            "agreed": by_cause_usd,
-            "agreed_usd": sum(by_cause_usd.values(), Decimal(0)),
-        }
+    if asked.group_by == "cause":
+        agreed = _agreed(asked, period.interval, period.now)
+        agreed_usd = sum(agreed.values(), Decimal(0))
+        return {"recoverable": {}, "decided": {}, "agreed": agreed, "agreed_usd": agreed_usd}
     of_jobs = inbox.recoverable_by(
-        group_by,
+        asked.group_by,
         period.interval,
         keys={line.key for line in lines},
         now=period.now,
-        scope=scope,
-        cause=cause,
+        scope=asked.scope,
+        cause=asked.cause or None,
     )
+    is_of_jobs = asked.group_by == "job"
+    return {
+        **_saved(of_jobs, asked, period),
+        "agreed": of_jobs.agreed_by_key,
+        "agreed_usd": of_jobs.agreed_usd,
+        "agreed_by_rest": of_jobs.agreed_of_others_usd,
+        "decided": _decided(lines, of_jobs.by_key, period.now) if is_of_jobs else {},
+    }
+
+
+def _saved(of_jobs: Recoverable, asked: Asked, period: Period) -> Context:
+    """What could be saved by findings of jobs, and by those of machines."""
     of_places = inbox.recoverable_of_places(
-        period.interval, now=period.now, scope=scope, cause=cause
+        period.interval, now=period.now, scope=asked.scope, cause=asked.cause or None
     )
     return {
         "recoverable": of_jobs.by_key,
@@ -212,10 +218,6 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
         "recoverable_of_places": of_places,
         "recoverable_with_places": together_saved([of_jobs.in_all, of_places]),
         "is_recoverable_known": True,
-        "agreed": of_jobs.agreed_by_key,
-        "agreed_usd": of_jobs.agreed_usd,
-        "agreed_by_rest": of_jobs.agreed_of_others_usd,
-        "decided": _decided(lines, of_jobs.by_key, period.now) if group_by == "job" else {},
     }
 
 
@@ -379,10 +381,7 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
     asked = Asked(group_by, scope, request.GET.get(CAUSE, ""))
     if why := _refusal(asked, filters):
         return refused(why)
-    report = _report(period.so_far, asked)
-    if asked.has_findings:
-        agreed = _agreed(asked, period.so_far, period.now)
-        report = replace(report, agreed_usd=agreed)
+    report = _report(period, asked)
     name = f"fleetwatch-waste-by-{group_by}.csv"
     return file(request, to_csv(report), name, of=period.so_far)
 
@@ -395,7 +394,15 @@ def _refusal(asked: Asked, filters: Collection[str]) -> str:
     return NO_STATE if is_of_causes and "state" in filters else ""
 
 
-def _report(interval: Interval, asked: Asked) -> WasteReport:
+def _report(period: Period, asked: Asked) -> WasteReport:
+    """With what is agreed of its lines, where that is of its time."""
+    report = _wasted(period.so_far, asked)
+    if not asked.has_findings:
+        return report
+    return replace(report, agreed_usd=_agreed(asked, report.interval, period.now))
+
+
+def _wasted(interval: Interval, asked: Asked) -> WasteReport:
     if not asked.cause:
         return waste_rows(interval, asked.group_by, scope=asked.scope)
     seen = asked.look(interval, asked.group_by)
