@@ -13,7 +13,6 @@ from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.models import Entry
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
@@ -264,15 +263,10 @@ def test_what_is_agreed_as_not_waste_leads_to_the_findings_that_are(admin):
     assert "Agreed as not waste" in admin.get(link.replace("&amp;", "&")).content.decode()
 
 
-def test_shares_of_cost_that_is_counted_say_so_once(three):
-    """A useful hour that nothing else vouches for is not counted."""
-    Entry.objects.filter(pk=Entry.objects.filter(state="useful")[0].pk).update(
-        efficiency_source="none"
-    )
-
+def test_shares_of_all_cost_say_so_once(three):
     page = in_text(tight(three.get(f"/fleet?{DAY}").content.decode()))
 
-    assert page.count("cost that is counted") == 1
+    assert page.count("share of all cost") == 1
 
 
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):

@@ -411,7 +411,7 @@ def test_the_legend_says_what_each_share_is_of(client):
 
     page = in_text(tight(log_in(client).get(f"/jobs/{JOB}?from=now-2h&to=now").content.decode()))
 
-    assert "Idle 50 % $2.00 , 50 % of cost" in page
+    assert "Idle 50 % $2.00 , 50 %" in page
 
 
 def test_what_was_requested_and_held_wraps_within_its_card_beside_the_processes(client, measured):

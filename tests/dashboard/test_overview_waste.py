@@ -170,6 +170,6 @@ def test_shares_of_states_are_of_all_dollars_and_the_headline_says_what_it_leave
     assert "useful is 67 % of the $6.00 that are not busy, unverified" in overview
     assert "Useful 50 % $4.00 Busy, unverified 25 % $2.00" in overview
     assert "Idle 25 % $2.00" in overview
-    assert "Useful 50 % $4.00 , 50 % of cost" in fleet
-    assert "Busy, unverified 25 % $2.00 , 25 % of cost" in fleet
+    assert "Useful 50 % $4.00 , 50 %" in fleet
+    assert "Busy, unverified 25 % $2.00 , 25 %" in fleet
     assert "Idle $2.00 1.00 25 %" in costs
