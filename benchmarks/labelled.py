@@ -113,6 +113,7 @@ def lanes_of(case: Case) -> Lanes:
         held_ms=np.full((len(rows), count), float(CELL_MS)),
         shared=np.full((len(rows), count), len(jobs) > 1),
         age=age,
+        ran_s=(age + 1.0) * CELL_MS / 1000,
         warm_up=np.array([warm_up(job.life_ms) for job, _ in rows]),
         is_over=np.array([job.life_ms is not None for job, _ in rows]),
         failures=np.zeros(len(rows), dtype=np.int64),

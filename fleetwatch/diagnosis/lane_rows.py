@@ -89,13 +89,17 @@ def before(gpu_ids: Ints, hour: Hour | None, cell_ms: int) -> pauses.Before:
         return pauses.NOTHING
     rows = np.searchsorted(hour.gpu_ids, gpu_ids)
     cell = cell_ms % HOUR_MS // CELL_MS
-    last_s, so_far_s = (
-        hour.of(name)[rows, cell].astype(np.float64) for name in (pauses.LAST_START, pauses.SO_FAR)
+    last_s, so_far_s, quiet_s = (
+        hour.of(name)[rows, cell].astype(np.float64)
+        for name in (pauses.LAST_START, pauses.SO_FAR, pauses.QUIET_SO_FAR)
     )
     if np.isnan(last_s).any():
         return pauses.NOTHING
     last_ms = cell_ms + np.rint(last_s * 1000).astype(np.int64)
-    return pauses.Before(gpu_ids, last_ms, np.minimum(so_far_s, CONTEXT_MS / 1000))
+    most_s = CONTEXT_MS / 1000
+    return pauses.Before(
+        gpu_ids, last_ms, np.minimum(so_far_s, most_s), np.minimum(quiet_s, most_s)
+    )
 
 
 def context_ms(before: pauses.Before, start_ms: int) -> int:
@@ -290,7 +294,8 @@ def _of_boards(boards: lane_facts.GPUs, at_ms: int) -> dict[str, Any]:
 
 def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
     """Of Lanes what is said of each row's job."""
-    kinds, starts_ms, lives_ms, is_serving, failures = zip(*lane_facts.jobs(job_id), strict=True)
+    facts = lane_facts.jobs(job_id)
+    kinds, starts_ms, lives_ms, is_serving, failures = zip(*facts, strict=True)
     return {
         "kind": np.array(kinds),
         "is_serving": np.array(is_serving),
@@ -298,6 +303,7 @@ def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
         "is_over": np.array([life_ms is not None for life_ms in lives_ms]),
         "failures": np.array(failures),
         "age": _ages(is_held, starts_ms, start_ms),
+        "ran_s": _ran_s(is_held, facts, start_ms),
     }
 
 
@@ -328,6 +334,19 @@ def _ages(is_held: Mask, starts_ms: Sequence[int | None], start_ms: int) -> Ints
     began = (np.array(starts_ms, dtype=np.float64) - start_ms) // CELL_MS  # makes None NaN
     first = np.where(np.isnan(began), is_held.argmax(axis=1), began)
     return np.arange(is_held.shape[1]) - first.astype(np.int64)[:, None]
+
+
+def _ran_s(is_held: Mask, facts: Sequence[lane_facts.JobFacts], start_ms: int) -> Floats:
+    """How long each row's job ran by the end of each cell, as far as it did: since when as _ages
+    has it.
+    """
+    starts_ms = np.array([fact.start_ms for fact in facts], dtype=np.float64)  # makes None NaN
+    lives_s = np.array([fact.life_ms for fact in facts], dtype=np.float64) / 1000
+    first_ms = start_ms + is_held.argmax(axis=1) * CELL_MS
+    began_ms = np.where(np.isnan(starts_ms), first_ms, starts_ms)
+    ends_ms = start_ms + (np.arange(is_held.shape[1]) + 1) * CELL_MS
+    ran_s: Floats = np.fmin((ends_ms - began_ms[:, None]) / 1000, lives_s[:, None])
+    return ran_s
 
 
 def _figures(gpu_id: Ints, is_held: Mask, start_ms: int, hours: Mapping[Key, Hour]) -> Figures:

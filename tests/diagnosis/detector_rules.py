@@ -66,7 +66,7 @@ RULES = {
     "idle_held": Rule(idle_held.CAUSE.detectors[0],
     {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1)}),
     "thinking": Rule(idle_held.CAUSE.detectors[1],
-    {"util": (BELOW, 0.05, 0.01), "longest_low_s": (LEAST, 600, 900)}, kind="interactive"),
+    {"util": (BELOW, 0.05, 0.01), "quiet_s": (LEAST, 600, 900)}, kind="interactive"),
     "partial_idle": Rule(
         partial_idle.CAUSE.detectors[1],
         {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0),

@@ -31,6 +31,7 @@ def lanes(
     states=None,
     kind="batch",
     age=100,
+    ran_s=None,
     warm_up=2,
     is_over=False,
     held_ms=300_000.0,
@@ -65,6 +66,9 @@ def lanes(
         held_ms=np.where(is_held, held_ms, 0.0),
         shared=np.zeros(shape, dtype=bool) if gpus is None else shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
+        ran_s=np.array(ran_s, dtype=float).reshape(count, -1)
+        if ran_s is not None
+        else np.tile((age + np.arange(shape[1]) + 1) * 300.0, (count, 1)),
         warm_up=np.full(count, warm_up),
         is_over=np.full(count, is_over),
         failures=np.full(count, failures),

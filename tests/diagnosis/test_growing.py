@@ -54,7 +54,7 @@ def stored() -> tuple[list[str], list[str], dict]:
         (key, name): np.nan_to_num(hour.figures[place], nan=-1.0).tolist()
         for key, hour in known.items()
         for place, name in enumerate(NAMES)
-        if name not in (pauses.LONGEST, pauses.SO_FAR)
+        if name not in (pauses.LONGEST, pauses.SO_FAR, pauses.QUIET_LONGEST, pauses.QUIET_SO_FAR)
     }
     return causes, findings, figures
 
@@ -165,7 +165,7 @@ def an_hour(last_s: list[float], so_far_s: list[float]) -> Hour:
     """
     figures = np.full((len(NAMES), len(last_s), 12), np.nan, dtype=np.float32)
     figures[NAMES.index(pauses.LAST_START), :, 1] = last_s
-    figures[NAMES.index(pauses.SO_FAR), :, 1] = so_far_s
+    figures[[NAMES.index(name) for name in (pauses.SO_FAR, pauses.QUIET_SO_FAR)], :, 1] = so_far_s
     return Hour(np.arange(7, 7 + len(last_s)), figures, ())
 
 
@@ -173,7 +173,7 @@ def test_new_cells_look_back_to_the_last_window_of_each_gpu():
     before = lane_rows.before(np.array([7, 8]), an_hour([290.0, 278.123], [0.0, 40.0]), CELL)
 
     assert before.start_ms.tolist() == [CELL + 290_000, CELL + 278_123]
-    assert before.so_far_s.tolist() == [0.0, 40.0]
+    assert before.so_far_s.tolist() == before.quiet_s.tolist() == [0.0, 40.0]
     # 21.877 s, in steps of ten
     assert lane_rows.context_ms(before, CELL + cell_figures.CELL_MS) == 30_000
 

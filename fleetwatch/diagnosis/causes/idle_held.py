@@ -43,7 +43,7 @@ def find_thinking(f: Features) -> Judged:
     one who left.
     """
     is_interactive = f.lanes.of_kind("interactive")
-    signs = (below(f, "util", QUIET), at_least(f, "longest_low_s", PAUSE_S))
+    signs = (below(f, "util", QUIET), at_least(f, "quiet_s", PAUSE_S))
     return judged(
         signs, confidence=LOW, hits=all_met(signs) & is_interactive, recoverable=(0.0, 0.9)
     )

@@ -6,6 +6,7 @@ Of one slow rank it is the GPU that the others wait for: that one wastes least.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from django.db.models import F
@@ -31,10 +32,12 @@ from fleetwatch.jobs.scheduled import ended_by
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
+from fleetwatch.ledger.selectors import runs
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.spans import Span
 
 MAX_PIDS = 8
+QUIET_RUN = "quiet_s"  # the feature
 FRESH_MS = 600_000  # before its node's newest word: an older process may be another one by now
 SHARED = (
     "Other jobs hold this GPU too; what each of them does on it was not read. The rule looks at"
@@ -236,12 +239,16 @@ class _Place:
         value = float(values[self.lane, self.cell])
         return None if np.isnan(value) else value
 
+    @property
+    def confidence(self) -> float:
+        return self.at(self.rule.confidence) or 0.0
+
 
 def _place(
     detectors: Sequence[Detector], lanes: Lanes, lane: int, *, last: int, whole: int
 ) -> _Place:
-    """The surest window that looks at the cell, ends before `whole` and meets the rule; else the
-    one that ends with it.
+    """The surest window that looks at the cell, ends before `whole` and meets the rule, or where
+    none does so ends after it; else the one that ends with the cell.
     """
     tried = [
         _Place(rule, features, lane, cell)
@@ -250,11 +257,13 @@ def _place(
         for features in (Features(lanes, length),)
         for rule in (detector.find(features),)
         for cell in range(min(last + length, lanes.held.shape[1]) - 1, last - 1, -1)
-        if cell == last or (lanes.held[lane, cell] and cell < whole)
+        if cell == last or lanes.held[lane, cell]
     ]
     hits = [place for place in tried if place.at(place.rule.hits)]
+    alone = [place for place in hits if place.cell < max(whole, last + 1)]
     # of several as sure the latest shortest one: max keeps the first
-    return max(hits, key=lambda place: place.at(place.rule.confidence) or 0, default=tried[-1])
+    sure = attrgetter("confidence")
+    return max(alone or hits, key=sure, default=tried[-1])
 
 
 def _in_pause(place: _Place, detectors: Sequence[Detector], pauses: Pauses) -> _Place:
@@ -304,7 +313,8 @@ def _evidence(
     start_ms, end_ms = _window(gpu, place, job)
     # where a rule holds without one of its signs, another branch of it holds
     is_met = bool(place.at(place.rule.hits))
-    needed = [_read(sign, place) for sign in place.rule.signs]
+    quiet_s = _quiet_s(place, job, gpu, (start_ms, end_ms))
+    needed = [_read(sign, place, quiet_s) for sign in place.rule.signs]
     read = (
         *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
         *(_read(sign, place) for sign in place.rule.strengthens),
@@ -348,12 +358,29 @@ def _window(gpu: GPU, place: _Place, job: Job) -> Span:
     lanes = place.features.lanes
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
     start_ms = max(end_ms - place.features.length * CELL_MS, lanes.start_ms)
+    if job.start_ms and job.start_ms < end_ms:
+        start_ms = max(start_ms, job.start_ms)
     ends = [at_ms for at_ms in (gpu.newest_ms, job.end_ms) if at_ms and at_ms > start_ms]
     return start_ms, min(end_ms, *ends)
 
 
-def _read(sign: Sign, place: _Place) -> Read:
+def _quiet_s(place: _Place, job: Job, gpu: GPU, window: Span) -> float | None:
+    """The job's longest quiet run on the GPU that reaches into the window, as the ledger has it:
+    cells know a quarter of an hour of what went on before them. None where no sign asks.
+    """
+    if all(sign.feature != QUIET_RUN for sign in place.rule.signs):
+        return None
+    start_ms, end_ms = window
+    quiet = runs([gpu.pk], start_ms=start_ms, end_ms=end_ms, conditions=("quiet",))
+    own = [min(run.end_ms, end_ms) - run.start_ms for run in quiet if run.job_id == job.pk]
+    return max(own, default=0) / 1000
+
+
+def _read(sign: Sign, place: _Place, quiet_s: float | None = None) -> Read:
+    """`quiet_s` stands for what the cells know of a quiet run, where both say that it is met."""
     value = place.at(sign.values)
+    if sign.feature == QUIET_RUN and quiet_s is not None and place.at(sign.met):
+        value = quiet_s if quiet_s >= sign.bound else value
     return Read(
         sign.feature,
         measures.measure(sign.feature).label,

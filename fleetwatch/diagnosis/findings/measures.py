@@ -40,6 +40,16 @@ def seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 or value == round(value) else f"{value:.1f} s"
 
 
+def run_length(value: float) -> str:
+    """12 s, 45 min, 3 h 20 min, rounded down as the table of runs has them."""
+    if value < 600:
+        return seconds(value)
+    hours, minutes = divmod(int(value) // 60, 60)
+    if not hours:
+        return f"{minutes} min"
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
 def number(value: float) -> str:
     """3, 0.42."""
     return f"{value:.0f}" if value >= 10 or value == round(value) else f"{value:.2g}"
@@ -88,6 +98,7 @@ _SECONDS = {
     "long_per_s": "time between long pauses",
     "longest_low_s": "longest pause in it, from when that began",
 }
+_RUNS = {"quiet_s": "longest quiet run in it, from when that began"}
 _NUMBERS = {
     "dram_leads": "memory bandwidth by its ceiling, of SM activity by its own",
     "memory_drops_per_min": "memory given back, times per minute",
@@ -104,7 +115,13 @@ _NUMBERS = {
 }
 _MEASURES = {
     feature: Measure(label, shown)
-    for labels, shown in ((_SHARES, share), (_RATES, rate), (_SECONDS, seconds), (_NUMBERS, number))
+    for labels, shown in (
+        (_SHARES, share),
+        (_RATES, rate),
+        (_SECONDS, seconds),
+        (_RUNS, run_length),
+        (_NUMBERS, number),
+    )
     for feature, label in labels.items()
 }
 _OVER = {

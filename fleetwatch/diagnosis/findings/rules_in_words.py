@@ -62,6 +62,6 @@ def _nothing() -> Lanes:
         **dict.fromkeys(("idle_w", "limit_w", "memory_bytes"), unread[0]),
         **dict.fromkeys(("is_serving", "is_over"), ~is_it[0]),
         kind=np.array(["batch"]), cheaper=((),), start_ms=0,
-        held=is_it, held_ms=unread, shared=~is_it, age=number,
+        held=is_it, held_ms=unread, shared=~is_it, age=number, ran_s=unread,
         figures=lane_figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

@@ -218,6 +218,19 @@ def _correlation(f: Features) -> Floats:
     return ratio(n * xm - x * m, np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
 
 
+def _quiet_s(f: Features) -> Floats:
+    """The longest quiet run of the job's own time: what was before it, or comes after it within its
+    last cell, is not its own.
+    """
+    lanes = f.lanes
+    so_far_s = np.nan_to_num(lanes.figures[pauses.QUIET_SO_FAR])
+    before_s = np.pad(so_far_s, [(0, 0), (1, 0)], constant_values=np.inf)[:, :-1]
+    own_s = np.diff(lanes.ran_s, axis=1, prepend=-np.inf)
+    most_s = np.where(own_s < CELL_S - 1, before_s + own_s, lanes.ran_s)
+    most_s = np.minimum(most_s, lanes.ran_s)
+    return extreme(np.minimum(lanes.figures[pauses.QUIET_LONGEST], most_s), f.length, np.fmax)
+
+
 def _job_peak(figure: str) -> Formula:
     """The largest sum over the job's GPUs of what a cell says; NaN where one of them was not read
     all the time.
@@ -277,6 +290,7 @@ FORMULAS: dict[str, Formula] = {
     "long_per_s": lambda f: ratio(f["interval_s"], f["intervals"]),
     "long_cv": lambda f: _variation(f["interval_s"], f["interval_s2"], f["intervals"]),
     "corr": _correlation,
+    "quiet_s": _quiet_s,
     "memory_at_end": _memory_at_end,
     "job_gpus": lambda f: f.in_job(f.lanes.held),
     "job_util_peak": _job_peak("util_mean"),

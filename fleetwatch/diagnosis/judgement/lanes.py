@@ -25,7 +25,7 @@ PER_LANE = (
     "gpu_id", "job_id", "kind", "is_serving", "idle_w", "limit_w", "memory_bytes", "sevenths",
     "warm_up", "is_over", "failures",
 )  # fmt: skip
-PER_CELL = ("held", "held_ms", "shared", "age")
+PER_CELL = ("held", "held_ms", "shared", "age", "ran_s")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Lanes:
     of the cell's held time in each of STATES, NaN where the ledger says nothing; `held_ms` is that
     time, of a GPU that is shared or a part of one the whole cell. Watts and bytes are NaN where not
     known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet;
-    it `is_over` where its end is known. `failures`: how many short runs of its name failed about
+    it `is_over` where its end is known; `ran_s` is how long it ran by the cell's end, or its own. `failures`: how many short runs of its name failed about
     when the row's job did; 0 where it was not one of them. `cheaper`: GPU models that cost less, by
     what they hold (bytes) and their price as a share of this GPU's. `sevenths`: of its physical
     GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known. Where a
@@ -57,6 +57,7 @@ class Lanes:
     held_ms: Floats
     shared: Mask
     age: Ints
+    ran_s: Floats
     warm_up: Ints
     is_over: Mask
     failures: Ints

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.telemetry.directory import compress, decompress
 
-FORMAT = b"C4"
+FORMAT = b"C5"
 _ROW = {name: row for row, name in enumerate(NAMES)}
 _HEAD = struct.Struct("<iii")  # bytes of the words, GPUs, cells
 _WORDS = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[int, ...]])

@@ -1,7 +1,8 @@
 """Long pauses: stretches of five seconds and more without work, joined over windows. Pure numpy.
 
 A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no
-power, waiting for another rank.
+power, waiting for another rank. Quiet runs are those of the ledger: windows in a row that do next
+to nothing, which a moment of work ends that a pause goes on over.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,14 @@ import numpy as np
 
 from fleetwatch.diagnosis.judgement.array_tools import rows_among
 from fleetwatch.diagnosis.judgement.window_places import Places
+from fleetwatch.ledger.judgement.activity import busiest_engine
 from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Mask, Windows
 
 LOW = 0.10  # utilisation below which a GPU pauses (the wire's util_low_fraction)
 LONG_S = 5.0  # a shorter pause is a step's own rhythm
 WHOLE = 0.9  # share of a window from which it is one pause from end to end
 SAME_MS = 1_000  # windows this close follow each other
+QUIET = 0.02  # activity up to which a window goes on with a quiet run (the ledger's Policy.blip_max)
 
 COLUMNS = ("util_mean", "util_longest_low_s", "util_dips", "spin_fraction")
 
@@ -30,6 +33,8 @@ LONGEST = "long_longest_s"  # the longest pause that ended here or still goes on
 # Of the last window that starts there, of which the next one's pause may be a part:
 LAST_START = "last_start_s"  # seconds since the epoch
 SO_FAR = "long_so_far_s"  # how long its pause is, with what it continues
+QUIET_LONGEST = "quiet_longest_s"  # the longest quiet run that ended here or still goes on
+QUIET_SO_FAR = "quiet_so_far_s"  # of the last window that starts there
 FIGURES = (
     LOW_S,
     ONSETS,
@@ -40,27 +45,30 @@ FIGURES = (
     LONGEST,
     LAST_START,
     SO_FAR,
+    QUIET_LONGEST,
+    QUIET_SO_FAR,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Of GPUs, ascending, when the last known window of each began and how long its pause was by
-    then (SO_FAR).
+    """Of GPUs, ascending, when the last known window of each began, and how long its pause and its
+    quiet run were by then (SO_FAR, QUIET_SO_FAR).
     """
 
     gpu_ids: Ints
     start_ms: Ints
     so_far_s: Floats
+    quiet_s: Floats
 
-    def of(self, windows: Windows) -> Floats:
-        """SO_FAR of those windows; NaN for others."""
+    def of(self, windows: Windows, known: Floats) -> Floats:
+        """What is known of its GPUs, at those windows; NaN for others."""
         row = rows_among(self.gpu_ids, windows.gpu_id)
         is_it = np.append(self.start_ms, -1)[row] == windows.start_ms
-        return np.where(is_it, np.append(self.so_far_s, np.nan)[row], np.nan)
+        return np.where(is_it, np.append(known, np.nan)[row], np.nan)
 
 
-NOTHING = Before(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+NOTHING = Before(*np.zeros((2, 0), dtype=np.int64), *np.zeros((2, 0)))
 
 
 def together(several: Sequence[Before]) -> Before:
@@ -77,7 +85,7 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     """
     low_s, is_read = _low_seconds(windows)
     is_long = low_s >= LONG_S
-    known_s = before.of(windows)
+    known_s = before.of(windows, before.so_far_s)
     continues = _continues(windows, low_s, is_long, known_s)
     so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
@@ -87,6 +95,7 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
         ONSETS: at.total(np.where(is_read, onset, np.nan)),
         LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan))),
         **_moments(windows, at, onset, so_far_s),
+        **_quiet(windows, at, before.of(windows, before.quiet_s)),
     }
 
 
@@ -131,6 +140,20 @@ def _goes_on(continues: Mask, at: int) -> int:
     """Into how many windows after that one its pause goes on."""
     after = continues[at + 1 :]
     return int(np.argmin(after)) if not after.all() else len(after)
+
+
+def _quiet(windows: Windows, at: Places, known_s: Floats) -> dict[str, Floats]:
+    """NaN where no window of a place tells of utilisation."""
+    activity = np.fmax(Columns(windows)["util_mean"], busiest_engine(Columns(windows)))
+    is_quiet = activity <= QUIET
+    length_s = np.where(is_quiet, (windows.end_ms - windows.start_ms) / 1000, 0.0)
+    continues = np.zeros(len(length_s), dtype=bool)
+    continues[1:] = is_quiet[1:] & is_quiet[:-1] & _follows(windows)
+    so_far_s = _so_far(length_s, continues, known_s)
+    return {
+        QUIET_LONGEST: at.largest(np.where(np.isnan(activity), np.nan, so_far_s)),
+        QUIET_SO_FAR: at.shaped(_lasts(so_far_s, at.began, at.size)),
+    }
 
 
 def _moments(windows: Windows, at: Places, onset: Mask, so_far_s: Floats) -> dict[str, Floats]:

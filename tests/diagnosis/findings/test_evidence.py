@@ -157,6 +157,50 @@ def test_a_pause_decides_and_not_the_minutes_of_its_last_cell():
     assert [(sign.label, sign.text) for sign in seen.deciding] == [("time idle", "100 %")]
 
 
+def quiet_sign(seen: Evidence) -> tuple[str, bool]:
+    return next((sign.text, sign.is_met) for sign in seen.signs if sign.feature == "quiet_s")
+
+
+def test_the_quiet_run_that_decides_is_the_ledgers_and_ends_with_the_job():
+    """It works 3 s at 70: quiet from 41 to 70, and from 71 to 88, when it ends within a cell."""
+    moment = QUIET | {"util_mean": 0.03, "util_max": 0.58, "util_longest_low_s": 57.0}
+    says = [BUSY] * 41 + [QUIET] * 29 + [moment] + [QUIET] * 49
+
+    seen = evidence_of_session(*says, lasts=88)
+
+    assert (seen.start_ms, seen.end_ms) == (T0 + 60 * MINUTE, T0 + 88 * MINUTE)
+    assert quiet_sign(seen) == ("29 min", True)
+    assert seen.facts.pauses.spans == ()
+
+
+def test_of_a_session_that_goes_on_a_quiet_run_is_counted_from_its_beginning():
+    """Quiet from 10 to 110 minutes, at work for half a minute then, and quiet for 12 more."""
+    moment = QUIET | {"util_mean": 0.5, "util_max": 1.0}
+
+    seen = evidence_of_session(*[BUSY] * 10, *[QUIET] * 100, moment, *[QUIET] * 12)
+
+    assert quiet_sign(seen) == ("1 h 40 min", True)
+    assert seen.facts.pauses.spans == ((T0 + 10 * MINUTE, T0 + 110 * MINUTE),)
+
+
+@pytest.mark.parametrize(("minutes", "is_one"), [(9, False), (10, True), (11, True)])
+def test_a_short_session_is_judged_by_its_own_time_and_not_by_what_was_before_it(minutes, is_one):
+    """Of a GPU that nobody held, and that was quiet, for 42 minutes before."""
+    start, end = T0 + 42 * MINUTE, T0 + (42 + minutes) * MINUTE
+    short = a_job(kind="interactive", start_ms=start, end_ms=end)
+    allocations = [held(start=start, end=end)]
+    post(Sender().batch(T0, *[QUIET] * 90, jobs=[short], allocations=allocations))
+    services.diagnose(NOW, 1000)
+    Job.objects.update(start_ms=start, end_ms=end)
+
+    seen = evidence(Job.objects.get(), "idle_held")
+
+    assert (seen is not None) == is_one
+    if seen:
+        assert (seen.start_ms, seen.end_ms) == (start, end)
+        assert quiet_sign(seen) == (f"{minutes} min", True)
+
+
 def test_a_job_that_never_worked_is_told_by_all_of_its_time():
     pauses = evidence_of_session(*[QUIET] * 40).facts.pauses
 

@@ -1,6 +1,6 @@
 """Five-minute cells: what they say of windows, worked out by hand."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -266,12 +266,16 @@ def test_gpus_of_different_jobs_are_no_peers():
 def test_a_pause_goes_on_from_the_last_window_before_whose_length_is_known():
     """A window before the cell and one in it, both all pause."""
     found = windows(first_ms=START - 10_000, util_mean=[0.0, 0.0])
-    known = pauses.Before(np.array([1]), np.array([START - 10_000]), np.array([600.0]))
-    another = pauses.Before(np.array([1]), np.array([START - 20_000]), np.array([600.0]))
+    known = pauses.Before(
+        np.array([1]), np.array([START - 10_000]), np.array([600.0]), np.array([300.0])
+    )
+    another = replace(known, start_ms=known.start_ms - 10_000)
 
     assert made(found, before=known)[pauses.LONGEST].tolist() == [[610.0]]
     assert made(found, before=another)[pauses.LONGEST].tolist() == [[20.0]]
     assert made(found, before=known)[pauses.SO_FAR].tolist() == [[610.0]]
+    assert made(found, before=known)[pauses.QUIET_LONGEST].tolist() == [[310.0]]
+    assert made(found, before=another)[pauses.QUIET_LONGEST].tolist() == [[20.0]]
     assert made(found)[pauses.LAST_START].tolist() == [[0.0]]
 
 
@@ -287,6 +291,33 @@ def test_a_window_in_which_nothing_was_observed_is_the_last_one_too():
     )
 
 
+def test_a_quiet_run_ends_with_a_moment_of_work_that_a_pause_goes_on_over():
+    """Ten seconds each, of which it works 0.2 in the third and 0.6 in the fifth."""
+    says = [0.0, 0.0, 0.02, 0.0, 0.06, 0.0, 0.0]
+    low_s = [10.0, 10.0, 9.8, 10.0, 9.4, 10.0, 10.0]
+
+    figures = made(windows(util_mean=says, util_longest_low_s=low_s, util_dips=[0.0] * 7))
+
+    assert figures[pauses.QUIET_LONGEST].tolist() == [[40.0]]
+    assert figures[pauses.QUIET_SO_FAR].tolist() == [[20.0]]
+    assert figures[pauses.LONGEST][0, 0] == pytest.approx(69.2)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"util_mean": [0.0, np.nan, 0.0]},
+        {"util_mean": [0.0, 0.0, 0.0], "decoder_ratio": [0.0, 0.5, 0.0]},
+    ],
+)
+def test_a_window_that_was_not_read_or_whose_decoder_works_ends_a_quiet_run(says):
+    assert made(windows(**says))[pauses.QUIET_LONGEST].tolist() == [[10.0]]
+
+
+def test_where_no_utilisation_was_read_nothing_is_known_of_quiet_runs():
+    assert np.isnan(made(windows(util_mean=[np.nan]))[pauses.QUIET_LONGEST]).all()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_before(seed):
     """Of two GPUs, a quarter of an hour before the cell and the cell; some windows are not
@@ -294,7 +325,7 @@ def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_befor
     """
     draw = np.random.default_rng(seed)
     count = 120
-    stretch = np.repeat(draw.choice([0.0, 0.05, 0.6, np.nan], 2 * count // 8), 8)
+    stretch = np.repeat(draw.choice([0.0, 0.0, 0.05, 0.6, np.nan], 2 * count // 8), 8)
     low_s = np.where(stretch < 0.1, draw.choice([10.0, 9.5, 6.2], 2 * count), 0.3)
     columns = {
         "util_mean": stretch,
@@ -320,7 +351,8 @@ def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_befor
         + np.rint(earlier[pauses.LAST_START][:, -1] * 1000).astype(np.int64)
     )
 
-    before = pauses.Before(np.array([1, 2]), last_ms, earlier[pauses.SO_FAR][:, -1])
+    so_far, quiet = (earlier[name][:, -1] for name in (pauses.SO_FAR, pauses.QUIET_SO_FAR))
+    before = pauses.Before(np.array([1, 2]), last_ms, so_far, quiet)
     short = made(taken(every, every.start_ms >= last_ms[every.gpu_id - 1]), before=before, **told)
 
     whole = made(every, **told)

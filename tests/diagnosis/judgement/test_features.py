@@ -105,3 +105,31 @@ def test_the_ledgers_states_are_shares_of_the_held_time():
 )  # a tenth of 25 minutes reaches the middle of the first cell
 def test_a_job_warms_up_for_a_tenth_of_its_life_and_ten_minutes_at_most(life_s, warm):
     assert warm_up(None if life_s is None else life_s * 1000) == warm
+
+
+def quiet_s(**known) -> list[float]:
+    """Of each cell by itself."""
+    return Features(lanes(**known), 1)["quiet_s"][0].tolist()
+
+
+def test_a_quiet_run_counts_from_when_the_job_began_and_not_from_what_was_before_it():
+    """It begins 194 s before the end of the first cell, on a GPU that was quiet for an hour."""
+    assert quiet_s(
+        quiet_longest_s=[3700.0, 4000.0], quiet_so_far_s=[3700.0, 4000.0], ran_s=[194.0, 494.0]
+    ) == [194.0, 494.0]
+
+
+def test_a_quiet_run_counts_to_when_the_job_ended_and_not_to_the_end_of_the_cell():
+    """Of the last cell two minutes are its own: no run has more of it."""
+    ends = {"ran_s": [1000.0, 1300.0, 1420.0]}
+
+    assert quiet_s(
+        quiet_longest_s=[300.0, 600.0, 900.0], quiet_so_far_s=[300.0, 600.0, 900.0], **ends
+    ) == [300.0, 600.0, 720.0]
+    assert quiet_s(
+        quiet_longest_s=[0.0, 0.0, 180.0], quiet_so_far_s=[0.0, 0.0, 180.0], **ends
+    ) == [0.0, 0.0, 120.0]
+
+
+def test_of_a_quiet_run_that_was_not_read_nothing_is_known():
+    assert np.isnan(quiet_s(util_mean=[0.0])[0])
