@@ -147,8 +147,13 @@ def side_by_side(finding: Finding, seen: Evidence) -> SideBySide | None:
     """
     if seen.beside is None or BY_CODE[finding.cause].idle != PART:
         return None
-    own, beside = (_busy(gpu, seen) for gpu in (seen.gpu, seen.beside))
+    own, beside = _busy(seen.gpu, seen), _busiest(seen)
     return None if own is None or beside is None else SideBySide(own, beside)
+
+
+def _busiest(seen: Evidence) -> float | None:
+    """How busy the job's busiest GPU was, as the rule read it: the page has its table too."""
+    return next((sign.value for sign in seen.signs if sign.feature == "job_util_max"), None)
 
 
 def _busy(gpu: GPU, seen: Evidence) -> float | None:

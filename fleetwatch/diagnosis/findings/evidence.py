@@ -1,5 +1,5 @@
 """What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by
-sign; of an unused GPU one from the middle of its newest hour. Worked out when asked for.
+sign; of an unused GPU the last whole half hour. Worked out when asked for.
 
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
@@ -17,7 +17,7 @@ from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.idle_pauses import pauses_of
 from fleetwatch.diagnosis.findings.stopped import stopped
-from fleetwatch.diagnosis.judgement.features import LONG, Features
+from fleetwatch.diagnosis.judgement.features import LONG, SHORT, Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
@@ -141,7 +141,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
 
 def _in_turn(entry: CauseEntry) -> list[int]:
     """Which of the entry's hour are looked at: the newest first; of a GPU that its job does not use
-    the middle one, which is like the others.
+    the middle one, which is like the others, where no whole half hour shows it.
     """
     cells = [cell for cell in range(entry.cells.bit_length()) if entry.cells >> cell & 1]
     return [cells[len(cells) // 2]] if BY_CODE[entry.cause].idle == PART else cells[::-1]
@@ -164,6 +164,8 @@ def _looked_at(
     whole = _whole_cells(job, entry, lanes, lane)
     last = _last(entry, (hour_ms - low) // CELL_MS, whole)
     place = _place(detectors, lanes, lane, last=last, whole=whole)
+    if BY_CODE[entry.cause].idle == PART:
+        place = _last_half_hour(place, detectors[0], before=(hour_ms - low) // CELL_MS, entry=entry)
     return place if pauses is None else _in_pause(place, detectors, pauses)
 
 
@@ -264,6 +266,23 @@ def _place(
     # of several as sure the latest shortest one: max keeps the first
     sure = attrgetter("confidence")
     return max(alone or hits, key=sure, default=tried[-1])
+
+
+def _last_half_hour(place: _Place, rule: Detector, *, before: int, entry: CauseEntry) -> _Place:
+    """The surest and then last half hour up to the entry's last cell that the job held whole and
+    that meets the rule; the same place where none does: the scrap at a job's end is like no other.
+    """
+    features = Features(place.features.lanes, SHORT)
+    judged = rule.find(features)
+    is_whole = features["held_ms"][place.lane] >= SHORT * CELL_MS
+    cells = np.flatnonzero(judged.hits[place.lane] & is_whole)
+    cells = cells[cells < before + entry.cells.bit_length()]
+    if not len(cells):
+        return place
+    sure = judged.confidence[place.lane, cells]
+    return replace(
+        place, rule=judged, features=features, cell=int(cells[sure == sure.max()][-1])
+    )
 
 
 def _in_pause(place: _Place, detectors: Sequence[Detector], pauses: Pauses) -> _Place:

@@ -40,6 +40,37 @@ def test_beside_an_unused_gpu_stands_the_jobs_busiest():
     assert drawn("partial_idle", BUSY | {"util_mean": 0.5}, QUIET, BUSY) == ("n1", "n2")
 
 
+def unused(minutes: int, *, then: int = 60) -> Evidence:
+    """Of a job that ends after so many minutes, whose other GPU is idle from then on; it read 80 %
+    until then.
+    """
+    end = T0 + minutes * MINUTE
+    job = a_job(start_ms=T0, end_ms=end)
+    for node, said in (("n0", QUIET), ("n1", BUSY | {"util_mean": 0.8})):
+        says = [said] * minutes + [QUIET] * then
+        post(Sender(node).batch(T0, *says, jobs=[job], allocations=[held(end=end)]))
+    services.diagnose(NOW, 1000)
+    Job.objects.update(start_ms=T0, end_ms=end)
+    return evidence(Job.objects.get(), "partial_idle")
+
+
+def test_an_unused_gpu_is_judged_by_the_last_half_hour_that_its_job_held_whole():
+    """It ends one minute into an hour, and into a cell of which the other four are nobody's."""
+    seen = unused(61)
+
+    assert (seen.start_ms, seen.end_ms) == (T0 + 30 * MINUTE, T0 + 60 * MINUTE)
+    signs = {sign.feature: sign.text for sign in seen.signs}
+    assert signs["job_util_max"] == "80 %"
+    assert (seen.gpu.node.name, seen.beside.node.name) == ("n0", "n1")
+
+
+def test_an_unused_gpu_of_a_job_that_never_held_a_whole_half_hour_is_judged_as_it_is():
+    seen = unused(28)
+
+    assert (seen.end_ms - seen.start_ms) <= 28 * MINUTE
+    assert all(sign.is_met for sign in seen.signs)
+
+
 def test_of_a_slow_rank_the_slow_one_is_looked_at_and_not_those_that_wait_for_it():
     watts = [{"power_w": 500.0}, {"power_w": 510.0}, {"power_w": 520.0}]
 
