@@ -132,6 +132,7 @@ class Facts:
     node_gpus: int | None = None  # of that node, whoever holds them
     cores: float | None = None  # of the job, on that node
     cpu_ratio: float | None = None  # of these cores in use
+    util: float | None = None  # mean of the GPU that was looked at
     memory_total_bytes: float | None = None
     memory_peak_ratio: float | None = None
     gpu_model: str = ""

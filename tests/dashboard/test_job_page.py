@@ -370,7 +370,7 @@ def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):
 
     page = log_in(client).get(f"/jobs/{of.key}?range=7d").content.decode()
 
-    assert "The job&#x27;s CPU cores are full, and the GPU is not" in page
+    assert "The job&#x27;s CPU cores are full while the GPU is not: it probably waits" in page
     assert "in bursts" not in page
 
 

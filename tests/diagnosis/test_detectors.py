@@ -303,6 +303,14 @@ def test_even_pauses_of_a_service_are_waiting_for_requests(rule):
     assert not replace(RULES[rule], kind="service").finds()
 
 
+def test_full_cores_without_a_rhythm_of_pauses_are_never_told_for_sure():
+    """Too little work per step looks the same; beside even pauses they are their reason."""
+    assert sure("data_starved by its cores") == MEDIUM
+    assert sure("data_starved by its cores", rx=1.0, iop=0.3, main1=0.98) == MEDIUM
+    assert sure("data_starved", rx=1.0, cpu=0.95, long_frac=0.0) == HIGH
+    assert sure("data_starved", rx=1.0, cpu=0.95, long_frac=0.0, cyc_cv=0.7) == MEDIUM
+
+
 def test_a_service_whose_cores_are_full_waits_for_its_input():
     assert replace(RULES["data_starved"], kind="service").finds(cpu=0.85, long_frac=0.1)
 

@@ -52,12 +52,13 @@ def find(f: Features) -> Judged:
     cores = at_least(f, "cpu", CORES)
     calm = below(f, "long_frac", LONG_PAUSES)
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
+    # full cores alone do not say that the GPU waits for them: too little work per step looks so too
     # of a service even pauses are waiting for requests: then only its full cores say that it waits
     # for its input
     by_rhythm = all_met(rhythm) & _is_even(*evenness) & ~f.lanes.serves
     return judged(
         (busy, *rhythm),
-        confidence=_sure(f, reasons),
+        confidence=np.where(by_rhythm, _sure(f, reasons), MEDIUM),
         hits=busy.met & (by_rhythm | (cores.met & calm.met)),
         recoverable=(0.4 * f["waits"], 0.9 * f["waits"]),
         strengthens=(*evenness, *reasons, calm),
@@ -163,10 +164,8 @@ def _told_by(facts: Facts) -> str:
     """Full cores alone decide too: then nobody saw a rhythm of pauses."""
     if "cpu" not in facts.met or facts.met >= RHYTHM:
         return ""
-    return (
-        "The job's CPU cores are full, and the GPU is not: it gets its data no faster than they"
-        " prepare it."
-    )
+    busy = "not" if facts.util is None else f"{facts.util:.0%} busy".replace("%", " %")
+    return f"The job's CPU cores are full while the GPU is {busy}: it probably waits for its data."
 
 
 CAUSE = Cause(

@@ -436,9 +436,9 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
 
 
 def _with_cores(facts: Facts, place: _Place) -> Facts:
-    """With the job's cores on the node, and what of them is in use."""
-    cores, ratio = (place.at(place.features[name]) for name in ("cores", "cpu"))
-    return replace(facts, cores=cores, cpu_ratio=ratio)
+    """With the job's cores on the node, and what of them and of the GPU is in use."""
+    cores, ratio, util = (place.at(place.features[name]) for name in ("cores", "cpu", "util"))
+    return replace(facts, cores=cores, cpu_ratio=ratio, util=util)
 
 
 def _on_node(node_id: int, gpu_ids: Ints) -> tuple[int, int]:

@@ -26,7 +26,7 @@ KEPT_S = 40 * 86_400  # longer than the longest period of a list, 30 days
 COMPARED = 50  # runs of a pattern, the newest
 NEWEST = 1000  # findings that are looked through each time
 # causes of which what to do depends on what was measured
-VERSION = 2  # of what is noted: another version's is noted anew
+VERSION = 3  # of what is noted: another version's is noted anew
 MEASURED = [cause.code for cause in CATALOGUE if cause.needs_numbers]
 
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_full_cores_want_more_cores_and_not_more_workers():
     most = "At most the node's cores (CPUTot, as scontrol lists it) divided by the node's 4 GPUs."
     assert first.detail == most
     assert first.code == "scontrol show node 'n 1'"
+
+
+def test_full_cores_alone_are_probably_why_the_gpu_is_as_little_busy_as_it_is():
+    def sentence(**facts: Any) -> str:
+        return advice.advise("data_starved", Facts(**facts)).sentence
+
+    by_cores = frozenset({"util", "cpu", "long_frac"})
+    words = "The job's CPU cores are full while the GPU is {}: it probably waits for its data."
+
+    assert sentence(met=by_cores, util=0.31) == words.format("31 % busy")
+    assert sentence(met=by_cores) == words.format("not")
+    assert "in bursts" in sentence(met=by_cores | {"lo", "cyc_s", "dips_per_min"}, util=0.31)
 
 
 @pytest.mark.parametrize("cause", [cause.code for cause in CATALOGUE])
