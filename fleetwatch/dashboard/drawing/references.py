@@ -147,7 +147,8 @@ def side_by_side(finding: Finding, seen: Evidence) -> SideBySide | None:
     """
     if seen.beside is None or BY_CODE[finding.cause].idle != PART:
         return None
-    own, beside = _busy(seen.gpu, seen), _busiest(seen)
+    own = _busy(seen.gpu, seen)
+    beside = _busiest(seen)
     return None if own is None or beside is None else SideBySide(own, beside)
 
 

@@ -52,13 +52,12 @@ def find(f: Features) -> Judged:
     cores = at_least(f, "cpu", CORES)
     calm = below(f, "long_frac", LONG_PAUSES)
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
-    # full cores alone do not say that the GPU waits for them: too little work per step looks so too
     # of a service even pauses are waiting for requests: then only its full cores say that it waits
     # for its input
     by_rhythm = all_met(rhythm) & _is_even(*evenness) & ~f.lanes.serves
     return judged(
         (busy, *rhythm),
-        confidence=np.where(by_rhythm, _sure(f, reasons), MEDIUM),
+        confidence=_sure(f, by_rhythm, reasons),
         hits=busy.met & (by_rhythm | (cores.met & calm.met)),
         recoverable=(0.4 * f["waits"], 0.9 * f["waits"]),
         strengthens=(*evenness, *reasons, calm),
@@ -81,9 +80,12 @@ def _is_even(cycles: Sign, windows: Sign) -> Mask:
     return cycles.met | (np.isnan(cycles.values) & windows.met)
 
 
-def _sure(f: Features, reasons: Sequence[Sign]) -> Levels:
-    """Where nobody read what is copied to the GPU, the pauses may as well be copies."""
-    return np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx")))
+def _sure(f: Features, by_rhythm: Mask, reasons: Sequence[Sign]) -> Levels:
+    """Where nobody read what is copied to the GPU, the pauses may as well be copies. Full cores
+    alone do not say that it waits for them: too little work per step looks the same.
+    """
+    by_pauses = np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx")))
+    return np.where(by_rhythm, by_pauses, MEDIUM)
 
 
 def _is_unknown(f: Features) -> Mask:

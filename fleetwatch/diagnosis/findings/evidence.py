@@ -153,20 +153,29 @@ def _looked_at(
     """The newest place of the entry's hour that is all of the job's time, else the newest; where
     pauses decide, with all of its pause. None where its telemetry is no longer kept.
     """
-    hour_ms = to_ms(floor_hour(entry.start))
+    hour_ms = _hour_ms(entry)
     reach = max(length for detector in detectors for length in detector.lengths)
     # a window that looks at the last cell may end after it; windows reach back as long as they are
     low = hour_ms - max(reach * CELL_MS // HOUR_MS, 1) * HOUR_MS
     lanes = _lanes(job, low, hour_ms + HOUR_MS)
     if lanes is None:
         return None
-    lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
+    lane = _lane_of(entry, lanes)
     whole = _whole_cells(job, entry, lanes, lane)
     last = _last(entry, (hour_ms - low) // CELL_MS, whole)
     place = _place(detectors, lanes, lane, last=last, whole=whole)
     if BY_CODE[entry.cause].idle == PART:
-        place = _last_half_hour(place, detectors[0], before=(hour_ms - low) // CELL_MS, entry=entry)
+        return _last_half_hour(place, detectors[0], entry)
     return place if pauses is None else _in_pause(place, detectors, pauses)
+
+
+def _hour_ms(entry: CauseEntry) -> int:
+    return to_ms(floor_hour(entry.start))
+
+
+def _lane_of(entry: CauseEntry, lanes: Lanes) -> int:
+    is_it = (lanes.gpu_id == entry.gpu_id) & (lanes.job_id == entry.job_id)
+    return int(np.flatnonzero(is_it)[0])
 
 
 def _last(entry: CauseEntry, before: int, whole: int) -> int:
@@ -268,7 +277,7 @@ def _place(
     return max(alone or hits, key=sure, default=tried[-1])
 
 
-def _last_half_hour(place: _Place, rule: Detector, *, before: int, entry: CauseEntry) -> _Place:
+def _last_half_hour(place: _Place, rule: Detector, entry: CauseEntry) -> _Place:
     """The surest and then last half hour up to the entry's last cell that the job held whole and
     that meets the rule; the same place where none does: the scrap at a job's end is like no other.
     """
@@ -276,13 +285,12 @@ def _last_half_hour(place: _Place, rule: Detector, *, before: int, entry: CauseE
     judged = rule.find(features)
     is_whole = features["held_ms"][place.lane] >= SHORT * CELL_MS
     cells = np.flatnonzero(judged.hits[place.lane] & is_whole)
-    cells = cells[cells < before + entry.cells.bit_length()]
+    hour = (_hour_ms(entry) - features.lanes.start_ms) // CELL_MS
+    cells = cells[cells < hour + entry.cells.bit_length()]
     if not len(cells):
         return place
     sure = judged.confidence[place.lane, cells]
-    return replace(
-        place, rule=judged, features=features, cell=int(cells[sure == sure.max()][-1])
-    )
+    return replace(place, rule=judged, features=features, cell=int(cells[sure == sure.max()][-1]))
 
 
 def _in_pause(place: _Place, detectors: Sequence[Detector], pauses: Pauses) -> _Place:
@@ -330,14 +338,7 @@ def _evidence(
 ) -> Evidence:
     gpu = _gpu(place, place.lane)
     start_ms, end_ms = _window(gpu, place, job)
-    # where a rule holds without one of its signs, another branch of it holds
-    is_met = bool(place.at(place.rule.hits))
-    quiet_s = _quiet_s(place, job, gpu, (start_ms, end_ms))
-    needed = [_read(sign, place, quiet_s) for sign in place.rule.signs]
-    read = (
-        *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
-        *(_read(sign, place) for sign in place.rule.strengthens),
-    )
+    read = _signs(place, _quiet_s(place, job, gpu, (start_ms, end_ms)))
     facts = replace(_facts(job, entry, gpu, place, read), pauses=pauses)
     return Evidence(
         gpu,
@@ -348,6 +349,17 @@ def _evidence(
         facts=facts,
         is_shared=bool(place.at(place.features.is_shared)),
         beside=beside,
+    )
+
+
+def _signs(place: _Place, quiet_s: float | None) -> tuple[Read, ...]:
+    """As they were read: those of the rule, then those that make it surer."""
+    # where a rule holds without one of its signs, another branch of it holds
+    is_met = bool(place.at(place.rule.hits))
+    needed = [_read(sign, place, quiet_s) for sign in place.rule.signs]
+    return (
+        *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
+        *(_read(sign, place) for sign in place.rule.strengthens),
     )
 
 

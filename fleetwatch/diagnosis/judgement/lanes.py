@@ -36,12 +36,12 @@ class Lanes:
     of the cell's held time in each of STATES, NaN where the ledger says nothing; `held_ms` is that
     time, of a GPU that is shared or a part of one the whole cell. Watts and bytes are NaN where not
     known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet;
-    it `is_over` where its end is known; `ran_s` is how long it ran by the cell's end, or its own. `failures`: how many short runs of its name failed about
-    when the row's job did; 0 where it was not one of them. `cheaper`: GPU models that cost less, by
-    what they hold (bytes) and their price as a share of this GPU's. `sevenths`: of its physical
-    GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known. Where a
-    GPU is `shared`, another job holds it in that cell too: its figures are of what they do
-    together.
+    it `is_over` where its end is known; `ran_s` is how long it ran by the cell's end, or its own.
+    `failures`: how many short runs of its name failed about when the row's job did; 0 where it was
+    not one of them. `cheaper`: GPU models that cost less, by what they hold (bytes) and their price
+    as a share of this GPU's. `sevenths`: of its physical GPU's compute that the GPU has: 7 = all of
+    it, less of a MIG instance, 0 = not known. Where a GPU is `shared`, another job holds it in that
+    cell too: its figures are of what they do together.
     """
 
     gpu_id: Ints

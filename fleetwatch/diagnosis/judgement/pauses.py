@@ -19,7 +19,7 @@ LOW = 0.10  # utilisation below which a GPU pauses (the wire's util_low_fraction
 LONG_S = 5.0  # a shorter pause is a step's own rhythm
 WHOLE = 0.9  # share of a window from which it is one pause from end to end
 SAME_MS = 1_000  # windows this close follow each other
-QUIET = 0.02  # activity up to which a window goes on with a quiet run (the ledger's Policy.blip_max)
+QUIET = 0.02  # activity up to which a window continues a quiet run (the ledger's blip_max)
 
 COLUMNS = ("util_mean", "util_longest_low_s", "util_dips", "spin_fraction")
 
@@ -61,11 +61,11 @@ class Before:
     so_far_s: Floats
     quiet_s: Floats
 
-    def of(self, windows: Windows, known: Floats) -> Floats:
-        """What is known of its GPUs, at those windows; NaN for others."""
+    def at(self, windows: Windows, lengths_s: Floats) -> Floats:
+        """Of its GPUs' lengths that of each of those windows; NaN for others."""
         row = rows_among(self.gpu_ids, windows.gpu_id)
         is_it = np.append(self.start_ms, -1)[row] == windows.start_ms
-        return np.where(is_it, np.append(known, np.nan)[row], np.nan)
+        return np.where(is_it, np.append(lengths_s, np.nan)[row], np.nan)
 
 
 NOTHING = Before(*np.zeros((2, 0), dtype=np.int64), *np.zeros((2, 0)))
@@ -85,7 +85,7 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     """
     low_s, is_read = _low_seconds(windows)
     is_long = low_s >= LONG_S
-    known_s = before.of(windows, before.so_far_s)
+    known_s = before.at(windows, before.so_far_s)
     continues = _continues(windows, low_s, is_long, known_s)
     so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
@@ -95,7 +95,7 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
         ONSETS: at.total(np.where(is_read, onset, np.nan)),
         LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan))),
         **_moments(windows, at, onset, so_far_s),
-        **_quiet(windows, at, before.of(windows, before.quiet_s)),
+        **_quiet(windows, at, before.at(windows, before.quiet_s)),
     }
 
 
