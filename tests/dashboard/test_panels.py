@@ -95,7 +95,10 @@ def test_a_note_stands_after_its_panels_title_and_has_a_line_of_its_own_on_a_pho
 
 @pytest.mark.parametrize(
     ("highest", "top", "step"),
-    [(63.2, 80, 20), (697.0, 800, 200), (47.0, 60, 20), (1.41, 1.5, 0.5), (80.0, 80, 20)],
+    [
+        *[(63.2, 80, 20), (697.0, 800, 200), (47.0, 60, 20), (1.41, 1.5, 0.5), (80.0, 80, 20)],
+        (3.2e-7, 4e-7, 1e-7),  # GB/s of an idle link
+    ],
 )
 def test_an_axis_ends_at_a_round_number_that_has_a_label(highest, top, step):
     power = Panel("Power", [Line("board", [0.0, None, highest])], ".0f", " W")

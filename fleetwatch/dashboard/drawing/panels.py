@@ -135,7 +135,9 @@ def _round_range(lines: Sequence[Line]) -> Figure:
         return {}
     tenth = 10.0 ** floor(log10(highest / TICKS))
     step = next(size * tenth for size in (1, 2, 5, 10) if size * tenth * TICKS >= highest)
-    return {"range": [0, round(ceil(highest / step) * step, 6)], "tick0": 0, "dtick": step}
+    # what floats add, not decimals: traffic of an idle link is far below a millionth
+    top = float(f"{ceil(highest / step) * step:.6g}")
+    return {"range": [0, top], "tick0": 0, "dtick": step}
 
 
 def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:
