@@ -3,6 +3,7 @@
 from decimal import ROUND_HALF_UP, Decimal
 
 HALF_A_MICRO_USD = Decimal("0.0000005")
+HALF_A_CENT = Decimal("0.005")  # $
 IN_DOLLARS_FROM = Decimal("99.995")  # $; what is less has cents
 ALL = 100  # %
 SHARE_DIGITS = 9  # of percent: what sums of dollars and floats lose of all is far below
@@ -19,7 +20,7 @@ def usd(value: Decimal | float) -> str:
     if abs(amount) < HALF_A_MICRO_USD:
         return "$0.00"
     sign, size = ("−", -amount) if amount < 0 else ("", amount)
-    if 0 < size < Decimal("0.005"):
+    if 0 < size < HALF_A_CENT:
         return f"{sign}<$0.01"
     if size < IN_DOLLARS_FROM:
         return f"{sign}${rounded(size, 2)}"
@@ -47,7 +48,8 @@ def about_range(low: Decimal | float, high: Decimal | float) -> str:
     shown = rounded_about(low)
     if ends[0] != ends[1] or not shown:
         return " to ".join(dict.fromkeys(ends))
-    half_a_digit = usd(Decimal(5).scaleb(shown.adjusted() - 3))
+    # below a dollar cents are told, not three digits
+    half_a_digit = usd(max(Decimal(5).scaleb(shown.adjusted() - 3), HALF_A_CENT))
     return f"±{half_a_digit.removesuffix('.00')} at most"
 
 

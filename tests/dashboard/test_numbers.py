@@ -72,6 +72,9 @@ def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(l
         ("980", "980", "±$0.50 at most"),
         ("0", "0", "$0.00"),
         ("0", "0.001", "$0.00 to <$0.01"),
+        ("0.501", "0.504", "±$0.01 at most"),
+        ("0.001", "0.002", "±$0.01 at most"),
+        ("-5", "-5", "±$0.01 at most"),
     ],
 )
 def test_a_range_of_what_is_expected_never_names_one_amount_twice(low, high, text):
