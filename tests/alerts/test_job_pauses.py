@@ -2,12 +2,14 @@
 were too short to end that, apart from gaps in its data.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from fleetwatch.alerts.measuring import job_pauses
 from fleetwatch.alerts.measuring.job_lanes import Part
-from fleetwatch.alerts.measuring.job_pauses import Pause, pause_words, pauses
+from fleetwatch.alerts.measuring.job_pauses import Pause, pause_words, paused_in_words, pauses
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
@@ -148,6 +150,15 @@ def test_what_neither_worked_nor_is_missing_rested():
     assert words([pause(40, 42)]) == (
         "all but 2 m: paused for less than 15 minutes at 09:40 (rested for 2 m)"
     )
+
+
+def test_where_the_ledger_has_no_pause_any_more_none_is_said(monkeypatch):
+    """It was written again after it was asked for how long the GPU was idle."""
+    whole = {(1, 3): lane(3, ("idle", 0, 100))}
+    monkeypatch.setattr(job_pauses, "_lanes_of", lambda *_: whole)
+    gpu = replace(an_idle_gpu(3, since_ms=ms(0), until_ms=ms(100)), idle_ms=ms(95) - ms(0))
+
+    assert paused_in_words({0: [gpu]}, {0: 1}, 15) == {}
 
 
 @pytest.mark.django_db

@@ -50,13 +50,15 @@ def paused_in_words(
     """
     paused = {place: gpus for place, gpus in idle.items() if _has_pauses(gpus)}
     lanes_of = _lanes_of(paused, job_ids) if paused else {}
+    every = {place: pauses(lanes_of, job_ids[place], gpus) for place, gpus in paused.items()}
     return {
         place: pause_words(
-            pauses(lanes_of, job_ids[place], gpus),
+            of_job,
             clear_minutes=clear_minutes,
-            clock=_clock(max(gpu.until_ms for gpu in gpus)),
+            clock=_clock(max(gpu.until_ms for gpu in paused[place])),
         )
-        for place, gpus in paused.items()
+        for place, of_job in every.items()
+        if of_job  # none where the ledger was written again meanwhile
     }
 
 
