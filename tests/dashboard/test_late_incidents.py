@@ -21,7 +21,7 @@ RAISED_AT = NOW - timedelta(minutes=5)
 
 def timeline(client, **fields) -> str:
     """What the page says of one that was raised ten hours late."""
-    one = incident(fired_ms=to_ms(FIRED_AT), opened_at=RAISED_AT, **fields)
+    one = incident(**({"fired_ms": to_ms(FIRED_AT), "opened_at": RAISED_AT} | fields))
     IncidentEvent.objects.create(incident=one, at=FIRED_AT, kind="fired", text="idle")
     return in_text(text(client, f"/incidents/{one.pk}")).partition("Timeline")[2]
 
@@ -62,6 +62,19 @@ def test_a_hub_that_looked_at_no_rule_meanwhile_says_that(admin, looked_at, says
     shown = timeline(admin)
 
     assert ("and until it was raised the hub looked at no rule" in shown) == says
+
+
+def test_a_hub_that_looked_each_minute_is_not_blamed_for_one_raised_some_minutes_late(admin):
+    """Posting took two of them: the first look saw nothing yet."""
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
+    for seconds in (30, 90, 140):
+        started_at = FIRED_AT + timedelta(seconds=seconds)
+        JobRun.objects.create(name="alerts.evaluate", started_at=started_at)
+
+    shown = timeline(admin, opened_at=FIRED_AT + timedelta(seconds=145))
+
+    assert "its limit was reached" in shown
+    assert "the hub looked at no rule" not in shown
 
 
 def test_data_that_came_late_says_by_how_much(admin):

@@ -42,13 +42,15 @@ def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
 
 
 def _nobody_looked(incident: Incident) -> bool:
-    """Whether the hub looked at no rule from long before it was raised on: its first look since the
-    limit was reached raised it.
+    """Whether the hub looked at no rule for long after the limit was reached, and its first look
+    since raised it.
     """
     first_at = first_run_since(EVALUATION, from_ms(incident.fired_or_since_ms))
     if first_at is None:
         return False
-    return 0 <= to_ms(incident.opened_at) - to_ms(first_at) < RAISED_LATE_MS
+    first_ms = to_ms(first_at)
+    has_waited = first_ms - incident.fired_or_since_ms >= RAISED_LATE_MS
+    return has_waited and 0 <= to_ms(incident.opened_at) - first_ms < RAISED_LATE_MS
 
 
 def _data_came(incident: Incident) -> str:
