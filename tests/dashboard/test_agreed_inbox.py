@@ -2,10 +2,13 @@
 
 import pytest
 
+from fleetwatch.accounts.models import Identity, OthersShown
+from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts.models import Silence
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib.intervals import Interval
+from tests.dashboard import factories
 from tests.dashboard.shown_findings import a_week_of_runs
 from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job
 from tests.markup import in_text, tight
@@ -133,6 +136,22 @@ def test_the_tab_says_on_top_how_much_was_agreed_as_the_overview_does(admin, wee
     assert "potential" not in tile
     assert 'href="/overview?from=now-7d&amp;to=now#wasted"' in page
     assert overview.startswith(" $4.00")
+
+
+def test_who_sees_no_overview_is_led_to_the_waste_report_instead(client, week):
+    bob = factories.user(role="engineer", username="bob")
+    Identity.objects.create(
+        user=bob, system="unix", name="bob", source="admin", created_at=NOW, confirmed_at=NOW
+    )
+    approved_of("bob")
+    set_others_shown(OthersShown.OWN_TEAMS)
+    client.force_login(bob)
+
+    page = client.get("/findings?status=dismissed&from=now-7d&to=now").content.decode()
+
+    assert 'href="/waste?from=now-7d&amp;to=now#wasted"' in page
+    assert "its line of the waste report</a>" in page
+    assert 'href="/overview' not in page
 
 
 def test_of_what_is_agreed_of_a_cause_alone_the_tab_says_that_the_overview_has_more(admin, week):
