@@ -35,7 +35,7 @@ def runs() -> list[Finding]:
 
 def noted(of: Finding, used: int) -> None:
     facts = {"gpus": 8, "affected_gpus": 8 - used, "gpus_on_node": 8}
-    cache.set(f"finding-numbers/2/{of.pk}", {"last_ms": of.last_ms, "facts": facts})
+    cache.set(f"finding-numbers/3/{of.pk}", {"last_ms": of.last_ms, "facts": facts})
 
 
 def shown(admin, address: str = "/findings") -> str:

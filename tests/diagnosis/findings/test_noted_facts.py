@@ -68,7 +68,7 @@ def test_what_is_known_of_the_job_is_that_of_now(unused):
 
 @pytest.mark.parametrize("row", [None, "x", {}, {"facts": {"gpus": "three"}}])
 def test_what_another_version_noted_is_passed_by(unused, row):
-    cache.set(f"finding-numbers/2/{unused.pk}", row)
+    cache.set(f"finding-numbers/3/{unused.pk}", row)
 
     assert first_step() == GENERAL
 
