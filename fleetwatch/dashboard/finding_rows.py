@@ -41,11 +41,8 @@ def context(
     lines: Sequence[Line],
     reader: User | AnonymousUser,
     now: datetime,
-    advised: Sequence[Line] | None = None,
 ) -> Context:
-    """The lines with their words, and which of them the reader may decide about; of each what to
-    do is told by its line of `advised`, where others than the lines themselves are.
-    """
+    """The lines with their words, and which of them the reader may decide about."""
     findings = [line.finding for line in lines]
     of_fixed = [line.finding for line in lines if line.status == Finding.Status.FIXED]
     fixed = fixes.of_findings(of_fixed) if of_fixed else {}
@@ -53,7 +50,7 @@ def context(
     return {
         "lines": [
             _row(line, advice, fixed.get(line.finding.pk), agreed.get(line.finding.pk))
-            for line, advice in zip(lines, noted_facts.advice_of(advised or lines), strict=True)
+            for line, advice in zip(lines, noted_facts.advice_of(lines), strict=True)
         ],
         "decidable": deciding.decidable(cast("User", reader), findings, now=now),
     }

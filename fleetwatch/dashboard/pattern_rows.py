@@ -159,11 +159,10 @@ def rows_of(
 
 
 def _advised(several: Sequence[Pattern], reader: User | AnonymousUser, now: datetime) -> Context:
-    """As finding_rows.context() has it, what to do by the latest run of each."""
-    latest = [each.latest for each in several]
-    context = finding_rows.context([each.line for each in several], reader, now, latest)
+    """As finding_rows.context() has it, of the latest run of each."""
+    context = finding_rows.context([each.line for each in several], reader, now)
     rows = [
-        replace(row, is_of_latest=each.runs > 1 and noted_facts.are_unlike(each.latest, each.ids))
+        replace(row, is_of_latest=each.runs > 1 and noted_facts.are_unlike(each.line, each.ids))
         for row, each in zip(context["lines"], several, strict=True)
     ]
     return context | {"lines": rows}

@@ -437,14 +437,14 @@ def test_findings_are_told_by_pattern_too(api, found):
     for number in (8, 9):
         again = job(f"slurm/della/{number}", end_ms=None)
         cause(of=again, start=NOW - timedelta(hours=2))
-        finding(again, first_ms=to_ms(NOW) - 2 * HOUR_MS)
+        latest = finding(again, first_ms=to_ms(NOW) - 2 * HOUR_MS)
     of_week = api.get("/api/v1/findings/patterns?from=now-7d&to=now").json()["rows"]
     of_hours = api.get("/api/v1/findings/patterns?from=now-6h&to=now").json()["rows"]
 
     assert [
         (row["finding"], row["user"], row["job_name"], row["runs"], row["when"], row["wasted_usd"])
         for row in of_week
-    ] == [(found.pk, "ann", "train", 3, "now", 6.0)]
+    ] == [(latest.pk, "ann", "train", 3, "now", 6.0)]
     ahead = api.get(f"/api/v1/findings/{found.pk}").json()["next_30_days"]
     assert ahead["runs"] == 3
     for told in (of_week[0]["per_month"], of_hours[0]["per_month"], ahead):

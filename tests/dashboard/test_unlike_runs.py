@@ -1,11 +1,14 @@
 """Patterns whose runs are not alike: how each of them stands, and whose advice is told."""
 
+import re
+
 import pytest
 from django.core.cache import cache
 
 from fleetwatch.alerts.models import Silence
 from fleetwatch.diagnosis.findings import inbox, patterns
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job, rate
 from tests.markup import in_text, tight
@@ -47,6 +50,38 @@ def test_where_runs_need_unlike_numbers_the_latest_runs_is_told_as_such(admin, r
 
     assert "Of the latest run: Ask for 1 GPU instead of 8, or use them all." in page
     assert "Ask for 2 GPUs" not in page
+    assert "each opens its latest run" in page
+
+
+def opened(admin, address: str) -> tuple[set[str], set[str]]:
+    """The findings and the jobs that the page leads to."""
+    page = tight(admin.get(address).content.decode())
+    findings = re.findall(r'href="/findings/(\d+)\?', page)
+    return set(findings), set(re.findall(r'href="/jobs/(slurm/della/\d)', page))
+
+
+@pytest.mark.parametrize("view", ["", "?view=compact"])
+def test_a_pattern_that_goes_on_opens_the_job_that_runs_and_not_what_was_seen_after_it(
+    admin, runs, view
+):
+    """The second runs and was seen ten minutes ago; the third ended five minutes ago."""
+    _, running, ended = runs
+    Job.objects.filter(pk=running.job_id).update(end_ms=None)
+    Finding.objects.filter(pk=running.pk).update(last_ms=to_ms(NOW) - 10 * 60_000)
+    Finding.objects.filter(pk=ended.pk).update(last_ms=to_ms(NOW) - 5 * 60_000)
+
+    findings, jobs = opened(admin, f"/findings{view}")
+
+    assert findings == {str(running.pk)}
+    assert jobs == ({"slurm/della/1"} if not view else set())
+    says = "Of the running job: Ask for 3 GPUs instead of 8, or use them all."
+    assert (says in shown(admin, f"/findings{view}")) == (not view)
+
+
+def test_a_pattern_that_is_over_opens_its_latest_run_and_not_the_dearest(admin, runs):
+    findings, jobs = opened(admin, "/findings")
+
+    assert (findings, jobs) == ({str(runs[2].pk)}, {"slurm/della/2"})
 
 
 def test_where_all_runs_need_the_same_it_is_told_of_all(admin, runs):

@@ -177,7 +177,7 @@ def _tell(request: HttpRequest, several: Sequence[Pattern], asked: Asked) -> Non
 def _worth_telling(pattern: Pattern) -> WorthTelling:
     line = pattern.line
     job = line.job
-    [advice] = advice_of([pattern.latest])
+    [advice] = advice_of([line])
     saving = pattern.caused.saving
     return WorthTelling(
         line.finding.pk,

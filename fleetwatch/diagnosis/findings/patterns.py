@@ -49,9 +49,9 @@ _WASTED = read_statement("diagnosis/sql/wasted_by_step.sql")
 class Pattern:
     """What findings of one cause took together in a period, in jobs of one owner and name.
 
-    `line` is the one of them that could save most, `latest` the one that was seen last; `ids` are
-    theirs, those seen last first, `statuses` how many of them stand how now; `runs` how many jobs
-    it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the
+    `line` is the one of the latest run: of those that go on, where one does, the one that was seen
+    last; `ids` are theirs in that order, `statuses` how many of them stand how now; `runs` how many
+    jobs it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the
     last two weeks, or a job that has not ended), or it was one job that is over. `per_month` is
     what it could save in the next 30 days, whatever the period, at the rate of `recent_runs`
     (findings/recurrence.py): of what waits for a decision without the accepted ones among them;
@@ -59,7 +59,6 @@ class Pattern:
     """
 
     line: Line
-    latest: Line
     caused: Caused
     runs: int
     last_ms: int
@@ -95,6 +94,7 @@ class Patterns:
 
     findings: Findings
     at: Ints  # of each finding its pattern
+    goes_on: Bools  # of each finding
     worth: Ints  # of each pattern, as Findings.worth
     first_pk: Ints  # its lowest finding
     when: Ints  # place in WHEN
@@ -107,15 +107,14 @@ class Patterns:
     def __getitem__(self, wanted: slice) -> list[Pattern]:
         """Those patterns, in order."""
         places = np.arange(len(self))[wanted]
-        best = [self.finding_ids(place)[0] for place in places.tolist()]
         latest = [self._newest_first(place)[0] for place in places.tolist()]
-        lines = self._lines({*best, *latest})
-        ahead = projections([_key(lines[pk]) for pk in best if pk in lines], now=self.now)
-        several = zip(places.tolist(), best, latest, self._caused(places), strict=True)
+        lines = self._lines(latest)
+        ahead = projections(list(map(_key, lines.values())), now=self.now)
+        several = zip(places.tolist(), latest, self._caused(places), strict=True)
         # one that was deleted since they were counted is on no page
         return [
-            self._pattern(place, lines[pk], lines.get(last, lines[pk]), caused, ahead)
-            for place, pk, last, caused in several
+            self._pattern(place, lines[pk], caused, ahead)
+            for place, pk, caused in several
             if pk in lines
         ]
 
@@ -129,7 +128,8 @@ class Patterns:
         """Those of that kind."""
         kept = np.flatnonzero((self.when == WHEN.index(when))[self.at])
         numbers, at = numbered(self.at[kept])
-        return _in_order(self.findings.at(kept), at, self.when[numbers], self.interval, self.now)
+        own, on = self.findings.at(kept), self.goes_on[kept]
+        return _in_order(own, at, on, self.when[numbers], self.interval, self.now)
 
     def counts(self) -> dict[str, int]:
         """How many of each kind."""
@@ -175,17 +175,17 @@ class Patterns:
         return together.only(places).caused()
 
     def _newest_first(self, place: int) -> list[int]:
-        """The ids of the pattern's findings, those first that were seen last."""
+        """The ids of the pattern's findings, first those that go on, of these what was seen last."""
         own = np.flatnonzero(self.at == place)
         pk = self.findings.pk[own]
-        ids: list[int] = pk[np.lexsort((-pk, -self.findings.last_ms[own]))].tolist()
+        order = np.lexsort((-pk, -self.findings.last_ms[own], ~self.goes_on[own]))
+        ids: list[int] = pk[order].tolist()
         return ids
 
     def _pattern(
         self,
         place: int,
         line: Line,
-        latest: Line,
         caused: Caused,
         projected: Mapping[Key, Projection],
     ) -> Pattern:
@@ -195,10 +195,9 @@ class Patterns:
         statuses = +own.counts()
         return Pattern(
             line,
-            latest,
             caused,
             runs=len(own),
-            last_ms=max(line.seen_until_ms, latest.seen_until_ms),
+            last_ms=line.seen_until_ms,
             when=when,
             job_name=_name(line.job),
             per_month=_per_month(ahead, statuses),
@@ -227,9 +226,10 @@ def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patter
     series, is_running = _series(findings.lines.job)
     causes = max(1, len(findings.lines.spans.labels))
     _, at = numbered(series * causes + findings.lines.cause)
-    when = _when(findings, at, is_running, now)
+    goes_on = is_running & (findings.last_ms >= to_ms(now) - FRESH_MS)
+    when = _when(at, is_running, goes_on)
     when[_recurring(findings, at, when, now)] = WHEN.index(HABIT)
-    return _in_order(findings, at, when, interval, now)
+    return _in_order(findings, at, goes_on, when, interval, now)
 
 
 def _recurring(findings: Findings, at: Ints, when: Ints, now: datetime) -> list[int]:
@@ -260,19 +260,17 @@ def _ids(packed: Sequence[bytes | None]) -> Ints:
     return np.frombuffer(b"".join(each or b"" for each in packed), dtype=">i8").astype(np.int64)
 
 
-def _when(findings: Findings, at: Ints, is_running: Bools, now: datetime) -> Ints:
+def _when(at: Ints, is_running: Bools, goes_on: Bools) -> Ints:
     """Of each pattern its place in WHEN."""
-    is_fresh = findings.last_ms >= to_ms(now) - FRESH_MS
-    goes_on, comes_back = (
-        np.bincount(at, chosen) > 0 for chosen in (is_fresh & is_running, is_running)
-    )
+    is_now, comes_back = (np.bincount(at, chosen) > 0 for chosen in (goes_on, is_running))
     comes_back |= np.bincount(at) > 1
-    return np.select([goes_on, comes_back], [WHEN.index(NOW), WHEN.index(HABIT)], WHEN.index(ONCE))
+    return np.select([is_now, comes_back], [WHEN.index(NOW), WHEN.index(HABIT)], WHEN.index(ONCE))
 
 
 def _in_order(
     findings: Findings,
     at: Ints,
+    goes_on: Bools,
     when: Ints,
     interval: Interval,
     now: datetime,
@@ -288,7 +286,8 @@ def _in_order(
     order = np.lexsort((first_pk, -worth))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return Patterns(findings, place[at], worth[order], first_pk[order], when[order], interval, now)
+    ordered = (worth[order], first_pk[order], when[order])
+    return Patterns(findings, place[at], goes_on, *ordered, interval, now)
 
 
 def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
@@ -322,7 +321,8 @@ def burning_first(shown: Patterns) -> Patterns:
     lately = burning(shown, slice(None))
     usd = [-1 if each is None else int(each * MICRO) for each in lately]
     places = np.array(usd, dtype=np.int64)
-    return _in_order(shown.findings, shown.at, shown.when, shown.interval, shown.now, places)
+    own = (shown.findings, shown.at, shown.goes_on, shown.when)
+    return _in_order(*own, shown.interval, shown.now, places)
 
 
 def _last_hour(shown: Patterns, places: Sequence[int]) -> list[Caused]:
