@@ -150,9 +150,10 @@ class FindingPage(ListedInPeriod[FindingRow]):
 
 class PatternRow(Schema):
     """Findings of one cause in jobs of one owner and name. `finding` is that of the latest run, of
-    those that go on where one does, `job` its job. `when`: now (it goes on), habit (of several runs, or of a job that has
-    not ended), once (one job, which is over). `per_month`: what it could save in the next 30 days,
-    whatever the period: next_30_days of each of its findings. Null of what does not recur.
+    those that go on where one does, `job` its job. `when`: now (it goes on), habit (of several
+    runs, or of a job that has not ended), once (one job, which is over). `per_month`: what it could
+    save in the next 30 days, whatever the period: next_30_days of each of its findings. Null of
+    what does not recur.
     """
 
     finding: int

@@ -1,5 +1,6 @@
 """An agreement that covers more than what is shown says so beside the button that ends it."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -38,12 +39,8 @@ def beside(client, address: str) -> list[str]:
     """What stands before each button, by the row's or the page's order; "" = nothing."""
     page = tight(client.get(address).content.decode())
     parts = page.split(">End agreement</button>")[:-1]
-    return [
-        in_text(part.rpartition('class="sub also"')[2].partition("<form")[0])
-        if 'class="sub also"' in part
-        else ""
-        for part in parts
-    ]
+    covered = (re.search(r'<p class="sub">(also covers.*?)</p>', part) for part in parts)
+    return [in_text(each[1]) if each else "" for each in covered]
 
 
 def test_a_pattern_says_which_other_pattern_ends_with_its_agreement(admin, week):
@@ -53,6 +50,20 @@ def test_a_pattern_says_which_other_pattern_ends_with_its_agreement(admin, week)
 
     assert f"also covers 1 other pattern, which ends with it: {NAME} (bob)" in of_ann
     assert f"also covers 1 other pattern, which ends with it: {NAME} (ann)" in of_bob
+
+
+@pytest.mark.parametrize("grouped", ["", "&group_by=finding"])
+def test_what_ends_too_is_told_beside_the_agreement_and_not_in_the_narrow_column(
+    admin, week, grouped
+):
+    approved("name", "train")
+
+    page = tight(admin.get(f"{TAB}{grouped}").content.decode())
+
+    narrow = re.findall(r'<div class="worth">.*?</div>', page)
+    assert len(narrow) == page.count(">End agreement</button>") > 0
+    assert page.count("also covers") == len(narrow)
+    assert "also covers" not in "".join(narrow)
 
 
 def test_runs_of_the_same_pattern_are_no_other_pattern(admin, week):

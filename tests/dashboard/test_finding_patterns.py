@@ -293,6 +293,17 @@ def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     assert f"/findings/{week[3].pk}" in once
 
 
+def test_what_stands_under_a_long_compact_inbox_keeps_a_distance_from_its_last_row(admin, week):
+    for number in range(10):
+        run = job(f"slurm/della/2{number}", user=f"user-{number}", end_ms=to_ms(NOW))
+        cause(of=run, on=gpu(20 + number))
+        finding(run, last_ms=to_ms(NOW))
+
+    page = tight(admin.get("/findings?view=compact").content.decode())
+
+    assert '<p class="sub under-kpis">12 in all' in page
+
+
 @pytest.mark.parametrize(("group_by", "rows"), [("pattern", 2), ("finding", 4)])
 def test_a_compact_inbox_has_a_line_for_each_and_is_decided_all_the_same(
     admin, week, group_by, rows

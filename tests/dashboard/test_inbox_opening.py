@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import Identity, User
+from fleetwatch.accounts.models import Identity, Membership, Team, User
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.diagnosis.told import DAY, NOW, capacity, cause, finding, gpu, job, place, rate
@@ -39,6 +39,32 @@ def test_an_engineers_inbox_opens_on_the_own_jobs_in_the_period_that_was_asked_f
     answer = reader("engineer", "vera").get("/findings?range=24h")
 
     assert (answer.status_code, answer.url) == (302, "/findings?range=24h&user=vera")
+
+
+def lead(*teams: str) -> Client:
+    user: User = factories.user(role="lead", username="vera-1")
+    for name in teams:
+        team = Team.objects.create(slug=name, name=name)
+        Membership.objects.create(user=user, team=team, valid_from=NOW - DAY)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_leads_inbox_opens_on_the_team_with_everybodys_a_click_away(wasted):
+    of_nlp = lead("nlp")
+    answer = of_nlp.get("/findings?range=24h")
+
+    assert (answer.status_code, answer.url) == (302, "/findings?range=24h&team=nlp")
+    shown = tight(of_nlp.get(answer.url).content.decode())
+    every = shown.partition(">Everybody’s<")[0].rpartition("href=")[2]
+    assert "team=" not in every
+    assert of_nlp.get("/findings" + every.split('"')[1].replace("&amp;", "&")).status_code == 200
+
+
+@pytest.mark.parametrize("teams", [[], ["nlp", "vision"]])
+def test_who_leads_no_team_or_several_is_led_nowhere(wasted, teams):
+    assert lead(*teams).get("/findings").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import holders_of
+from fleetwatch.accounts.people import teams_led
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.incidents import machine_incidents
@@ -125,7 +126,7 @@ _DONE = {
     needs_gpus=True,
 )
 def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
-    if own := _opens_on(request):
+    if own := _opens_on(request, period.now):
         return redirect(own)
     status = asked_status(request)
     group_by = chosen(request, "group_by", GROUPINGS, default=PATTERN)
@@ -147,17 +148,22 @@ def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
     }
 
 
-def _opens_on(request: HttpRequest) -> str:
-    """For an engineer who asks for nothing but a period the address of the own jobs' findings, ""
-    for others, and where the own jobs run under no name, or under several.
+def _opens_on(request: HttpRequest, now: datetime) -> str:
+    """For an engineer who asks for nothing but a period the address of the own jobs' findings, for
+    a lead that of the team's; "" for others, and where the own jobs run under no name or several,
+    or a lead is in no team or several.
     """
-    if not _is_engineer(request) or not request.GET.keys() <= set(PERIOD):
+    if not request.GET.keys() <= set(PERIOD):
         return ""
-    names = {identity.name for identity in holders_of(cast("User", request.user))}
-    if len(names) != 1:
+    user = cast("User", request.user)
+    if _is_engineer(request):
+        which, whose = "user", {identity.name for identity in holders_of(user)}
+    else:
+        which, whose = "team", {team.slug for team in teams_led(user, now)}
+    if len(whose) != 1:
         return ""
     asked = request.GET.copy()
-    asked["user"] = names.pop()
+    asked[which] = whose.pop()
     return f"{request.path}?{asked.urlencode()}"
 
 

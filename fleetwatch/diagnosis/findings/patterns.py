@@ -49,13 +49,13 @@ _WASTED = read_statement("diagnosis/sql/wasted_by_step.sql")
 class Pattern:
     """What findings of one cause took together in a period, in jobs of one owner and name.
 
-    `line` is the one of the latest run: of those that go on, where one does, the one that was seen
-    last; `ids` are theirs in that order, `statuses` how many of them stand how now; `runs` how many
-    jobs it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the
-    last two weeks, or a job that has not ended), or it was one job that is over. `per_month` is
-    what it could save in the next 30 days, whatever the period, at the rate of `recent_runs`
-    (findings/recurrence.py): of what waits for a decision without the accepted ones among them;
-    None of what does not recur.
+    `line` is that of the latest run: of those that go on, where one does, the one that was seen
+    last; `ids` are theirs in that order, `statuses` how many of them stand how now; `runs` how
+    many jobs it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here
+    or in the last two weeks, or a job that has not ended), or it was one job that is over.
+    `per_month` is what it could save in the next 30 days, whatever the period, at the rate of
+    `recent_runs` (findings/recurrence.py): of what waits for a decision without the accepted ones
+    among them; None of what does not recur.
     """
 
     line: Line
@@ -128,8 +128,15 @@ class Patterns:
         """Those of that kind."""
         kept = np.flatnonzero((self.when == WHEN.index(when))[self.at])
         numbers, at = numbered(self.at[kept])
-        own, on = self.findings.at(kept), self.goes_on[kept]
-        return _in_order(own, at, on, self.when[numbers], self.interval, self.now)
+        return replace(
+            self,
+            findings=self.findings.at(kept),
+            at=at,
+            goes_on=self.goes_on[kept],
+            worth=self.worth[numbers],
+            first_pk=self.first_pk[numbers],
+            when=self.when[numbers],
+        )
 
     def counts(self) -> dict[str, int]:
         """How many of each kind."""
@@ -175,7 +182,7 @@ class Patterns:
         return together.only(places).caused()
 
     def _newest_first(self, place: int) -> list[int]:
-        """The ids of the pattern's findings, first those that go on, of these what was seen last."""
+        """The ids of the pattern's findings: those that go on, then those that were seen last."""
         own = np.flatnonzero(self.at == place)
         pk = self.findings.pk[own]
         order = np.lexsort((-pk, -self.findings.last_ms[own], ~self.goes_on[own]))
@@ -229,7 +236,10 @@ def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patter
     goes_on = is_running & (findings.last_ms >= to_ms(now) - FRESH_MS)
     when = _when(at, is_running, goes_on)
     when[_recurring(findings, at, when, now)] = WHEN.index(HABIT)
-    return _in_order(findings, at, goes_on, when, interval, now)
+    worth = sums(at, findings.worth, len(when))
+    first_pk = np.full(len(when), np.iinfo(np.int64).max)
+    np.minimum.at(first_pk, at, findings.pk)
+    return _in_order(Patterns(findings, at, goes_on, worth, first_pk, when, interval, now))
 
 
 def _recurring(findings: Findings, at: Ints, when: Ints, now: datetime) -> list[int]:
@@ -267,27 +277,18 @@ def _when(at: Ints, is_running: Bools, goes_on: Bools) -> Ints:
     return np.select([is_now, comes_back], [WHEN.index(NOW), WHEN.index(HABIT)], WHEN.index(ONCE))
 
 
-def _in_order(
-    findings: Findings,
-    at: Ints,
-    goes_on: Bools,
-    when: Ints,
-    interval: Interval,
-    now: datetime,
-    worth: Ints | None = None,
-) -> Patterns:
-    """The patterns by what they could save, or by that `worth`, each with the findings that `at`
-    gives it.
-    """
-    if worth is None:
-        worth = sums(at, findings.worth, len(when))
-    first_pk = np.full(len(when), np.iinfo(np.int64).max)
-    np.minimum.at(first_pk, at, findings.pk)
-    order = np.lexsort((first_pk, -worth))
+def _in_order(several: Patterns) -> Patterns:
+    """The same, those of most worth first."""
+    order = np.lexsort((several.first_pk, -several.worth))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    ordered = (worth[order], first_pk[order], when[order])
-    return Patterns(findings, place[at], goes_on, *ordered, interval, now)
+    return replace(
+        several,
+        at=place[several.at],
+        worth=several.worth[order],
+        first_pk=several.first_pk[order],
+        when=several.when[order],
+    )
 
 
 def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
@@ -320,9 +321,7 @@ def burning_first(shown: Patterns) -> Patterns:
     """The same, those first that wasted most dollars in the last hour."""
     lately = burning(shown, slice(None))
     usd = [-1 if each is None else int(each * MICRO) for each in lately]
-    places = np.array(usd, dtype=np.int64)
-    own = (shown.findings, shown.at, shown.goes_on, shown.when)
-    return _in_order(*own, shown.interval, shown.now, places)
+    return _in_order(replace(shown, worth=np.array(usd, dtype=np.int64)))
 
 
 def _last_hour(shown: Patterns, places: Sequence[int]) -> list[Caused]:
