@@ -69,6 +69,12 @@ class Agreement:
         return "agreed as" if self.what.startswith(NOT_WASTE) else "agreed"
 
     @property
+    def besides(self) -> str:
+        """What `what` says besides that it is no waste."""
+        rest = self.what.removeprefix(NOT_WASTE).removeprefix(", ")
+        return rest[:1].upper() + rest[1:]
+
+    @property
     def title(self) -> str:
         """What was agreed, by itself."""
         return f"Agreed as {self.what}" if self.what.startswith(NOT_WASTE) else self.what

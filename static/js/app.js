@@ -64,11 +64,14 @@ palette?.addEventListener("keydown", (event) => {
 palette?.addEventListener("click", (event) => {
   if (event.target === palette) palette.close();
 });
-// What was found for a former text is no answer to this one.
-palette?.addEventListener("input", (event) => {
+// What was found for a former text is no answer to this one: until that is there it is grey, and searching is said.
+function isFormer() {
   const hits = palette.querySelector("[data-of]");
-  hits?.classList.toggle("former", hits.dataset.of !== event.target.value.trim());
-});
+  const waits = hits !== null && hits.dataset.of !== palette.querySelector("input").value.trim();
+  hits?.classList.toggle("former", waits);
+  hits?.setAttribute("aria-busy", waits);
+  return waits;
+}
 palette?.querySelector("form").addEventListener("submit", (event) => {
   const first = firstHit();
   if (!first) return;
@@ -86,7 +89,7 @@ function sayEnter() {
   const line = document.activeElement?.closest("#palette [data-hit]") ?? firstHit();
   const name = (line?.querySelector("b") ?? line)?.textContent.trim() ?? "";
   const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME).trim()}…` : name;
-  palette.querySelector("[data-enter]").textContent = line ? `Enter opens ${short}` : "Enter searches";
+  palette.querySelector("[data-enter]").textContent = `${isFormer() ? "Searching…, " : ""}${line ? `Enter opens ${short}` : "Enter searches"}`;
 }
 for (const event of ["focusin", "input", "htmx:afterSwap"]) palette?.addEventListener(event, sayEnter);
 

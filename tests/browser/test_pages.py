@@ -135,6 +135,18 @@ def test_a_click_on_the_search_field_opens_the_palette(opened: Page, small_site)
     assert opened.evaluate("document.activeElement.id") == "palette-text"
 
 
+def test_until_an_answer_comes_the_palette_is_busy_and_says_that_it_searches(opened, small_site):
+    opened.route("**/search/quick?q=gpu*", lambda route: None)  # never answered
+    opened.keyboard.press("Control+k")
+    opened.wait_for_selector('#palette [data-of=""]')
+    assert "Searching" not in opened.inner_text("#palette > .sub")
+
+    opened.keyboard.type("gpu")
+
+    assert opened.get_attribute("#palette [data-of]", "aria-busy") == "true"
+    assert opened.inner_text("#palette > .sub").startswith("Searching…, Enter searches")
+
+
 def test_one_escape_closes_the_palette_also_with_text_in_it(opened: Page, small_site):
     opened.keyboard.press("Control+k")
     opened.keyboard.type("gpu")

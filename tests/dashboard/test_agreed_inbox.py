@@ -48,7 +48,7 @@ def test_what_an_operator_approved_is_in_the_inbox_as_agreed_alone(admin, week):
     assert bobs not in admin.get("/findings").content.decode()
     assert bobs in admin.get("/findings?status=exempt").content.decode()
     page = tight(admin.get(f"/findings/{week[3].pk}").content.decode())
-    assert "Agreed as not waste (until 21 Nov 2026)" in page
+    assert "An operator approved of it (until 21 Nov)" in in_text(page)
     assert "a warm replica &lt;b&gt;" in page
     assert "Reopen" not in page
 

@@ -81,7 +81,7 @@ def test_what_was_said_of_an_incident_opens_both_pages_also_once_that_is_over(ad
     for address in addresses(idle):
         shown = page(admin, address)
 
-        agreed = "agreed as not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
+        agreed = "Until 27 Nov · a workshop by ann, Fri 20 Nov, 12:00"
         assert agreed in in_text(shown)
         assert f'href="/incidents/{of_job.pk}"' in shown
         assert "Tell the owner" not in shown
@@ -105,7 +105,7 @@ def test_what_was_said_of_an_incident_holds_until_its_day(admin, idle):
     ("decision", "what"),
     [
         (Decision("accept", "I end it tonight"), "Accepted, until it is marked fixed"),
-        (Decision("dismiss", "the hot spare"), "not waste, until somebody ends that"),
+        (Decision("dismiss", "the hot spare"), "Until somebody ends that · the hot spare"),
         (Decision("snooze", "later", until=NOW + timedelta(days=7)), "Snoozed (until 27 Nov)"),
     ],
 )
@@ -116,6 +116,19 @@ def test_a_decided_finding_opens_with_who_decided_and_why(admin, idle, decision,
 
     assert what in in_text(shown)
     assert shown.index(decision.note) < shown.index(BEHIND)
+
+
+def test_the_page_of_a_finding_says_once_that_it_is_agreed_as_no_waste_and_links_not_to_itself(
+    admin, idle
+):
+    decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+
+    case = page(admin, f"/findings/{idle.pk}").partition('class="card case"')[2]
+    case = case.partition("</section>")[0]
+
+    assert case.lower().count("not waste") == 1
+    assert f'<a class="link" href="/findings/{idle.pk}"' not in case
+    assert "Until somebody ends that · the hot spare by ann" in in_text(case)
 
 
 def test_of_a_job_that_is_over_nothing_is_wanted_any_more(admin, idle):
@@ -157,10 +170,7 @@ def test_an_exemption_opens_both_pages_and_the_history_with_who_when_and_why(adm
     for address in addresses(idle):
         shown = in_text(page(admin, address))
 
-        assert (
-            "agreed as not waste, an operator approved of it (until 27 Nov) · a warm replica &lt;b&gt;"
-            in shown
-        )
+        assert "An operator approved of it (until 27 Nov) · a warm replica &lt;b&gt;" in shown
         assert "by ann, Thu 19 Nov" in shown
 
     history = in_text(page(admin, f"/findings/{idle.pk}").partition("<h2>History</h2>")[2])

@@ -286,6 +286,14 @@ def test_where_nothing_is_called_so_names_that_are_like_it_are_offered(admin, fl
     assert near("p", user) == []
 
 
+def test_where_no_name_is_like_it_the_page_says_so_as_the_palette_promised(admin, fleet):
+    assert (
+        "Enter looks whether a name is like it" in admin.get("/search/quick?q=qqq").content.decode()
+    )
+    page = in_text(tight(admin.get("/search?q=qqqqqqqq").content.decode()))
+    assert "Nothing is called “qqqqqqqq”, and no name is like it" in page
+
+
 def test_where_something_is_called_so_nothing_is_guessed(admin, fleet):
     assert admin.get("/search?q=priya").context["near"] == []
 
