@@ -34,6 +34,7 @@ def test_tokens_jobs_histories_and_places_are_whole_without_scrolling_sideways(
         "/jobs",
         "/jobs?sort=memory",
         "/jobs?sort=time",
+        "/explain",
     ):
         page.goto(f"{small_site}{address}")
         for width in (390, 1280):
@@ -41,7 +42,7 @@ def test_tokens_jobs_histories_and_places_are_whole_without_scrolling_sideways(
             cut[address, width] = page.evaluate(CUT)
 
     context.close()
-    assert len(cut) == 18
+    assert len(cut) == 20
     assert {place: titles for place, titles in cut.items() if titles} == {}
 
 

@@ -53,6 +53,23 @@ def test_a_job_is_one_line_and_the_heads_stick_however_far_one_scrolls(jobs_page
     assert not jobs_page.evaluate(IS_CUT)
 
 
+@pytest.mark.parametrize("width", [390, 1280, 1440])
+def test_a_job_has_its_bar_of_states_on_a_phone_and_on_a_laptop(jobs_page, width):
+    jobs_page.set_viewport_size({"width": width, "height": 800})
+
+    assert jobs_page.locator(".jobs tbody td.barcell").first.is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_figure_has_what_was_wasted_of_its_parts_on_a_phone_too(jobs_page, small_site, width):
+    jobs_page.goto(f"{small_site}/explain")
+    jobs_page.set_viewport_size({"width": width, "height": 800})
+
+    head = jobs_page.get_by_role("columnheader", name="Wasted")
+    assert head.is_visible()
+    assert head.bounding_box()["x"] + head.bounding_box()["width"] <= width
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_line_that_keys_go_back_to_is_not_behind_the_heads(jobs_page, width):
     jobs_page.set_viewport_size({"width": width, "height": 300})
