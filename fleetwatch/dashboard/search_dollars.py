@@ -7,7 +7,9 @@ from decimal import Decimal
 
 from fleetwatch.dashboard.search_hits import Hit, Subject
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.findings import inbox
+from fleetwatch.diagnosis.findings import clock_losses, inbox
+from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
 
@@ -43,6 +45,17 @@ def savings_of(hits: Iterable[Hit], now: datetime) -> Mapping[int, Saving]:
     if not wanted:
         return {}
     return inbox.savings_of(wanted, Interval(now - timedelta(days=FINDING_DAYS), now), now=now)
+
+
+def clock_losses_of(hits: Iterable[Hit], now: datetime) -> Mapping[int, ClockLoss]:
+    """By the id of each finding of slowed GPUs that was found what their clock cost in these days:
+    its page decides by that, where the ledger counts little.
+    """
+    wanted = [hit.finding_id for hit in hits if hit.is_slowed and hit.finding_id is not None]
+    if not wanted:
+        return {}
+    interval = Interval(now - timedelta(days=FINDING_DAYS), now)
+    return clock_losses.of_findings(Finding.objects.filter(pk__in=wanted), interval)
 
 
 def _by_key(

@@ -30,7 +30,7 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words, is_heard_since
 from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.dashboard.words import NO_WASTE, STOPPED, finding_stands, incident_state
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, SLOWED, title
 from fleetwatch.diagnosis.findings.exempt import exemptions
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 from fleetwatch.diagnosis.models import Finding
@@ -107,6 +107,7 @@ class Hit:
     has_number: bool = False  # that was looked for
     saved_words: str = ""  # what the dollars of a finding are
     has_step: bool = False  # that may save less than these, and was not measured
+    is_slowed: bool = False  # a finding of slowed GPUs, which cost what their clock cost besides
 
     @property
     def words(self) -> str:
@@ -418,6 +419,7 @@ def _finding(finding: Finding, *, is_exempt: bool) -> Hit:
         state=finding_stands(EXEMPT if is_exempt else finding.status),
         saved_words=_saved_words(finding),
         has_step=finding.step_saved_ms is None and _has_step(finding),
+        is_slowed=finding.cause == SLOWED and finding.node is not None,
     )
 
 

@@ -52,7 +52,8 @@ def _pressing(kind: str, several: Iterable[Hit]) -> int:
 
 def _rank(
     hit: Hit, text: str, savings: Mapping[int, Saving]
-) -> tuple[bool, bool, int, Decimal, bool, bool]:
+) -> tuple[bool, bool, int, bool, Decimal, bool, bool]:
+    """What was not measured is told at most: it comes behind what was."""
     saving = savings.get(hit.finding_id or 0)
     saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
     is_by_name = hit.kind != "incident"
@@ -61,6 +62,7 @@ def _rank(
         not hit.is_called(text),
         not hit.is_own,
         hit.standing,
+        hit.has_step,
         -saved_usd,
         is_by_name and not is_first,
         is_by_name and not has_word(text, hit.name),

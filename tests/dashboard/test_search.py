@@ -16,7 +16,7 @@ from fleetwatch.dashboard.search_hits import Hit, Subject, hits, near
 from fleetwatch.dashboard.search_order import ranked
 from fleetwatch.dashboard.search_places import PLACES
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Allocation, Job
@@ -545,3 +545,26 @@ def test_the_number_of_an_incident_that_the_reader_does_not_see_finds_nothing(fl
     page = reader.get("/search", {"q": f"#{opened.pk}"})
 
     assert page.context["groups"] == []
+
+
+def test_a_finding_of_slowed_gpus_has_the_figure_by_which_its_page_says_to_decide(admin):
+    """Its hour of $2 lost half of it by the clock, and a hundredth as the ledger counts."""
+    told.rate("2.00")
+    of = told.job(start_ms=to_ms(told.NOW) - 3 * HOUR_MS)
+    slowed = told.cause("throttled", of=of, low=0.01, high=0.01)
+    CauseEntry.objects.filter(pk=slowed.pk).update(clock_lost_ms=HOUR_MS // 2)
+    told.place("throttled", node=told.gpu().node)
+
+    for address in ("/search", "/search/quick"):
+        page = in_text(tight(admin.get(f"{address}?q=n1").content.decode()))
+        assert "≤ $1.00 by the lower clock" in page, address
+
+
+def test_what_was_measured_comes_before_what_is_told_at_most():
+    saving = {1: Saving(0, 0, Decimal(1), Decimal(1)), 2: Saving(0, 0, Decimal(9), Decimal(9))}
+    at_most = Hit("finding", "Idle: b", "/b", finding_id=2, has_step=True)
+    measured = Hit("finding", "Idle: a", "/a", finding_id=1)
+
+    [(_, several)] = ranked([at_most, measured], "idle", saving)
+
+    assert several == [measured, at_most]

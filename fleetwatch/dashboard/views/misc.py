@@ -16,7 +16,13 @@ from fleetwatch.dashboard import words
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
+from fleetwatch.dashboard.search_dollars import (
+    DAYS,
+    FINDING_DAYS,
+    clock_losses_of,
+    dollars_of,
+    savings_of,
+)
 from fleetwatch.dashboard.search_hits import (
     Hit,
     has_several_words,
@@ -68,6 +74,7 @@ def _shown(groups: Sequence[tuple[str, list[Hit]]], only: str, period: Period) -
         "groups": shown,
         "dollars": dollars_of(on_page, period.now),
         "unmeasured": _unmeasured(on_page),
+        "clock_losses": clock_losses_of(on_page, period.now),
         "now_of": now_of(on_page, period.now),
         "gpus_held": gpus_held(_job_ids(on_page)),
         "days": DAYS,
@@ -100,12 +107,14 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
     groups = [
         (kind, several, several[:MAX_QUICK_HITS] if text else several) for kind, several in ordered
     ]
+    on_page = [hit for _, _, shown in groups for hit in shown]
     return {
         "text": text,
         "groups": groups,
         "most": MAX_COUNTED,
         "savings": savings,
-        "unmeasured": _unmeasured([hit for _, _, shown in groups for hit in shown]),
+        "unmeasured": _unmeasured(on_page),
+        "clock_losses": clock_losses_of(on_page, period.now),
     }
 
 
