@@ -157,13 +157,13 @@ def _opens_on(request: HttpRequest, now: datetime) -> str:
         return ""
     user = cast("User", request.user)
     if _is_engineer(request):
-        which, whose = "user", {identity.name for identity in holders_of(user)}
+        whose = {("user", identity.name) for identity in holders_of(user)}
     else:
-        which, whose = "team", {team.slug for team in teams_led(user, now)}
+        whose = {("team", team.slug) for team in teams_led(user, now)}
     if len(whose) != 1:
         return ""
     asked = request.GET.copy()
-    asked[which] = whose.pop()
+    asked.update(dict(whose))
     return f"{request.path}?{asked.urlencode()}"
 
 
