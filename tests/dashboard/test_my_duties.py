@@ -365,7 +365,9 @@ def test_what_waits_for_a_lead_stands_on_the_overview_too_and_for_nobody_else(cl
 
 
 def test_a_lead_narrows_the_inbox_to_the_own_team(client, lea):
-    every, team = (client.get(f"/findings{asked}").content.decode() for asked in ("", "?team=nlp"))
+    every, team = (
+        client.get(f"/findings?{asked}").content.decode() for asked in ("status=open", "team=nlp")
+    )
 
     assert 'aria-current="true">nlp<' in tight(team)
     assert 'aria-current="true">Everybody’s<' in tight(every)
