@@ -15,10 +15,10 @@ from django.db.models import Q
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
-from fleetwatch.alerts.incidents.muting import ACCEPTED
+from fleetwatch.alerts.incidents.muting import ACCEPTED, EXEMPT
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, clock_ms, from_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 
@@ -42,8 +42,8 @@ class Trial:
 
     @property
     def lasted_ms(self) -> int:
-        """For how long it was so."""
-        return self.episode.lasted_ms
+        """For how long it was so, as pages of incidents have it."""
+        return clock_ms(self.episode.since_ms, self.episode.until_ms)
 
     @property
     def goes_on(self) -> bool:
@@ -448,7 +448,7 @@ def _verdicts(watched: Condition, interval: Interval) -> dict[str, list[Incident
     """By subject the incidents of which people said something, also by an agreement that holds."""
     rows: dict[str, list[Incident]] = {}
     answered = Incident.objects.filter(
-        ~Q(verdict="") | Q(muted__startswith=ACCEPTED),
+        ~Q(verdict="") | Q(muted__startswith=ACCEPTED) | Q(muted__startswith=EXEMPT),
         rule__condition=watched.name,
         until_ms__gt=interval.start_ms,
     )

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from fleetwatch.alerts.incidents.muting import is_acceptance
+from fleetwatch.alerts.incidents.muting import is_acceptance, was_agreed
 from fleetwatch.alerts.stopped_words import QUIET, STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.lib.model_fields import text
@@ -236,8 +236,9 @@ class Incident(models.Model):
     @property
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste, and that holds; or did so once it was over."""
-        is_said_since = self.verdict == self.Verdict.REJECTED and self.resolved_at is not None
-        return is_acceptance(self.muted) or is_said_since
+        if self.resolved_at is None:
+            return is_acceptance(self.muted)
+        return self.verdict == self.Verdict.REJECTED or was_agreed(self.muted)
 
     def stands(self, now: datetime) -> str:
         """How it is called now, by a key of the inbox's tabs: what is over before all else, then

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
@@ -11,7 +12,7 @@ from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
-from fleetwatch.lib.intervals import Interval, clock_ms
+from fleetwatch.lib.intervals import Interval, clock_ms, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
@@ -46,14 +47,20 @@ class IncidentView:
     def lasted_ms(self) -> int:
         """For how long it is judged to be so, pauses included."""
         if self.incident.fired_ms is None:
-            return self.incident.counted_ms
+            return clock_ms(self.incident.since_ms, self.incident.until_ms)
         return clock_ms(self.breach.since_ms, self.breach.until_ms)
 
     @property
     def passed_for_ms(self) -> int | None:
         """For how long all of a budget is spent; None where it is not, or of no budget."""
         passed_ms = self.breach.passed_ms
-        return None if passed_ms is None else self.breach.until_ms - passed_ms
+        return None if passed_ms is None else clock_ms(passed_ms, self.breach.until_ms)
+
+    def counted_to(self, now: datetime) -> "IncidentView":
+        """Of a budget that goes on its length until now: what is spent stays spent, also between
+        two evaluations. All others as they are.
+        """
+        return replace(self, breach=counted_to(self.breach, self.incident, now))
 
 
 def breach_of(incident: Incident) -> Breach:
@@ -61,6 +68,13 @@ def breach_of(incident: Incident) -> Breach:
     judged last.
     """
     return stored_breach(incident.facts).judged_until(incident.until_ms)
+
+
+def counted_to(breach: Breach, incident: Incident, now: datetime) -> Breach:
+    """As IncidentView.counted_to() has the incident's breach."""
+    if breach.kind != "budget" or incident.ended_ms is not None:
+        return breach
+    return replace(breach, until_ms=max(breach.until_ms, to_ms(now)))
 
 
 def visible_incidents() -> QuerySet[Incident]:

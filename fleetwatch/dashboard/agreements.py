@@ -238,10 +238,19 @@ def of_incident(incident: Incident, reader: User, now: datetime) -> list[Agreeme
     }
     agreed = [
         *(_of_acceptance(silence, reader, now) if silence else ()),
-        *_approved(keys, reader, now),
+        *_approved_of(incident, keys, reader, now),
         *(_decided(findings, reader, now) if findings else ()),
     ]
     return _with_beside(agreed, {each.pk for each in every}, now)
+
+
+def _approved_of(
+    incident: Incident, keys: Mapping[int, Key], reader: User, now: datetime
+) -> list[Agreement]:
+    """What was over before an operator approved of it was not what is approved."""
+    over_at = incident.resolved_at
+    approved = _approved(keys, reader, now)
+    return [each for each in approved if not (over_at and each.at and each.at > over_at)]
 
 
 def _decided(findings: Collection[Finding], reader: User, now: datetime) -> Iterator[Agreement]:

@@ -74,7 +74,7 @@ def of_now(view: IncidentView, now: datetime) -> IncidentView:
     episode = Episode(incident.subject, incident.since_ms, now_ms, incident.fired_ms)
     watch = Watch(settings=settings_of(incident.rule), start_ms=incident.since_ms, end_ms=now_ms)
     [breach] = condition(incident.rule.condition).describe([episode], watch)
-    return view if breach is None else replace(view, breach=breach)
+    return view.counted_to(now) if breach is None else replace(view, breach=breach)
 
 
 def lacks_route(incident: Incident) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fleetwatch.diagnosis.causes import STUCK
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.lib.intervals import clock_ms
 
 WHOLE = 0.9  # of the time between its ends: with more gaps it was stuck several times
 
@@ -27,4 +28,4 @@ def stuck(lines: Sequence[Line], end_ms: int | None) -> Stuck | None:
     since_ms = line.finding.first_ms
     last_ms = min(line.finding.last_ms, end_ms or line.finding.last_ms)
     is_whole = line.caused.held_ms >= WHOLE * (last_ms - since_ms) * line.gpus
-    return Stuck(since_ms, last_ms - since_ms) if is_whole and last_ms > since_ms else None
+    return Stuck(since_ms, clock_ms(since_ms, last_ms)) if is_whole and last_ms > since_ms else None

@@ -14,6 +14,7 @@ from fleetwatch.alerts.matchers import MATCHED
 from fleetwatch.alerts.measuring.job_lanes import job_parts
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import view_of
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import Interval
@@ -254,3 +255,18 @@ def test_each_episode_of_a_job_says_how_many_gpus_it_held_then():
         "1 of 2 GPUs",
         "1 of 3 GPUs",
     ]
+
+
+def test_an_incident_lasts_as_long_as_the_minutes_of_its_ends_say_in_a_back_test_as_on_its_page():
+    """From 09:00:42 to 13:41:18, which are 4 h 40 min 36 s: from 09:00 to 13:41 is 4 h 41 min."""
+    rule = a_rule()
+    gpu = a_gpu()
+    job = a_job()
+    ran(gpu, "quiet", 0.7, 281.3, job=job)
+    ran(gpu, "active", 281.3, 300, job=job)
+
+    announcing.run(at(300))
+    [trial] = tried(rule, -60, 300).trials
+
+    assert trial.lasted_ms == 281 * 60_000
+    assert view_of(Incident.objects.get()).lasted_ms == 281 * 60_000

@@ -2,12 +2,18 @@
 
 import pytest
 
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.incidents import incident_inbox as inbox
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.services import settings_of
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
 from tests.alerts import people
-from tests.alerts.factories import a_rule, at, longer
+from tests.alerts.factories import a_rule, an_incident, at, longer, ran
 from tests.alerts.test_announcing import run
 
 pytestmark = pytest.mark.django_db
@@ -52,3 +58,49 @@ def test_it_is_of_that_job_alone(idle):
     decided(Job.objects.create(key="slurm/della/*", scheduler="slurm", external_id="*"))
 
     assert run(31) == [("hook", "", "opened")]
+
+
+def test_what_was_over_when_its_finding_was_closed_is_agreed_until_that_is_ended(idle):
+    """Its page, the lists and their counts, and the rule's back-test ask the incident alone."""
+    ran(GPU.objects.get(), "active", 100, 130, job=idle)
+    run(130)
+    incident = Incident.objects.get()
+    assert (incident.state, incident.is_accepted) == ("resolved", False)
+
+    finding = decided(idle)
+    run(131)
+    agreed = Incident.objects.get()
+
+    assert (agreed.muted, agreed.is_accepted) == (SAID, True)
+    assert inbox.over_sums(Incident.objects.all(), at(0)).accepted == 1
+    assert Incident.objects.filter(inbox.in_state("accepted", at(131))).exists()
+    tried = back_test(
+        condition("job_idle"), settings_of(agreed.rule), (), Interval(at(-60), at(131))
+    )
+    assert tried.by_verdict == {"rejected": 1}
+
+    Finding.objects.filter(pk=finding.pk).update(status="open")
+    run(132)
+    assert (Incident.objects.get().muted, Incident.objects.get().is_accepted) == ("", False)
+
+
+def test_what_was_over_stays_as_it_is_where_a_finding_of_another_cause_is_closed(idle):
+    ran(GPU.objects.get(), "active", 100, 130, job=idle)
+    run(130)
+
+    decided(idle, cause="small_batch")
+    run(131)
+
+    assert not Incident.objects.get().is_accepted
+
+
+def test_what_was_over_while_an_operator_approved_of_it_is_agreed_too(idle):
+    """An exemption that began after the end is of the time that comes."""
+    rule = Rule.objects.get()
+    muted = "exemption until 27 Nov 2026, 09:00 UTC: a warm replica"
+    an_incident(rule, "slurm/della/8", opened_at=at(0), resolved_at=at(40), muted=muted)
+    an_incident(rule, "slurm/della/9", opened_at=at(0), resolved_at=at(40))
+
+    accepted = Incident.objects.filter(inbox.in_state("accepted", at(50)))
+
+    assert [(each.subject, each.is_accepted) for each in accepted] == [("slurm/della/8", True)]

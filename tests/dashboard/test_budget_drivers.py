@@ -277,3 +277,20 @@ def test_only_who_sees_all_of_a_budgets_dollars_is_told_who_spent_them(
     told = message_lines(budget_incident(subject), Sight(0, frozenset({team.pk}), ()))
 
     assert bool(told) is names
+
+
+def test_a_budget_that_goes_on_lasts_until_now_in_the_list_on_its_page_and_on_its_rules(admin):
+    """Since 10:50, evaluated last ten minutes ago, at 11:50: for an hour and ten minutes."""
+    ago = {"since_ms": to_ms(NOW - timedelta(minutes=70)), "until_ms": to_ms(NOW) - 600_000}
+    told = breach("teams/nlp", kind="budget", name="NLP", has_cost=False, labels={}, **ago)
+    fields = {"facts": msgspec.to_builtins(told) | {"facts": FACTS}, **ago}
+    going_on = budget_incident("teams/nlp", **fields)
+    budget_incident("teams/cv", **fields, resolved_at=NOW - timedelta(minutes=10))
+
+    shown = [
+        in_text(admin.get(page).content.decode())
+        for page in ("/alerts", f"/incidents/{going_on.pk}", f"/alerts/rules/{going_on.rule_id}")
+    ]
+
+    assert [page.count("1 h 10 min") for page in shown] == [1, 1, 1]
+    assert "1 h " not in shown[0].replace("1 h 10 min", "")

@@ -20,7 +20,7 @@ from fleetwatch.alerts.measuring.budget_months import (
 from fleetwatch.budgets.month_end import MAY_EXCEED, PARTIAL, MonthEnd
 from fleetwatch.budgets.month_end import risk as month_end_risk
 from fleetwatch.figures.selectors import not_recorded_before
-from fleetwatch.lib.intervals import DAY_MS, from_ms
+from fleetwatch.lib.intervals import DAY_MS, clock_ms, from_ms
 from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
@@ -188,7 +188,7 @@ def _since(month: BudgetMonth, at_ms: int) -> str:
     passed_ms = _passed_ms(month, at_ms)
     if passed_ms is None:
         return ""
-    return f", since {_clock(passed_ms, at_ms)} ({wording.duration(at_ms - passed_ms)})"
+    return f", since {_clock(passed_ms, at_ms)} ({wording.duration(clock_ms(passed_ms, at_ms))})"
 
 
 def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:

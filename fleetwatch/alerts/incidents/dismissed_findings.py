@@ -9,7 +9,7 @@ from glob import escape
 from django.db.models import QuerySet
 
 from fleetwatch.alerts.covered_causes import COVERED
-from fleetwatch.alerts.incidents.muting import Mute
+from fleetwatch.alerts.incidents.muting import ACCEPTED, Mute
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, Rule, Silence
 from fleetwatch.diagnosis.causes import OF_WORK
@@ -17,6 +17,7 @@ from fleetwatch.diagnosis.models import Finding, Said
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # ends by itself
 AGREEMENT_ENDS = "somebody ends that agreement"
+BY_DISMISSAL = f"{ACCEPTED} until {AGREEMENT_ENDS}"  # how Incident.muted begins that says so
 
 
 def findings_of(incident: Incident) -> QuerySet[Finding]:
@@ -30,6 +31,12 @@ def causes_of(incident: Incident) -> tuple[str, ...]:
     if causes == OF_WORK:
         return tuple(incident.facts.get("labels", {}).get("cause", ()))
     return causes
+
+
+def dismissed_jobs() -> QuerySet[Finding, str]:
+    """The keys of the jobs of which somebody closed a finding as no waste."""
+    dismissed = Finding.objects.filter(status=Finding.Status.DISMISSED, decided_at__isnull=False)
+    return dismissed.filter(job__isnull=False).values_list("job__key", flat=True)
 
 
 def dismissals(subjects: Iterable[str] | QuerySet[Incident, str]) -> list[Mute]:

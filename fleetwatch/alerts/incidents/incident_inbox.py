@@ -26,7 +26,7 @@ from django.db.models.lookups import GreaterThan
 from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.incidents.muting import ACCEPTED
+from fleetwatch.alerts.incidents.muting import ACCEPTED, EXEMPT
 from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.lib.intervals import HOUR_MS
@@ -43,7 +43,9 @@ DOLLARS: "DecimalField[Decimal, Decimal]" = DecimalField(max_digits=18, decimal_
 IS_ACCEPTED = Q(muted__startswith=ACCEPTED, state__in=(State.FIRING, State.ACKNOWLEDGED))
 # of those that are over: somebody said so then, or of it since
 WAS_ACCEPTED = Q(state=State.RESOLVED) & (
-    Q(verdict=Incident.Verdict.REJECTED) | Q(muted__startswith=ACCEPTED)
+    Q(verdict=Incident.Verdict.REJECTED)
+    | Q(muted__startswith=ACCEPTED)
+    | Q(muted__startswith=EXEMPT)
 )
 OPEN_STATES = ("firing", "acknowledged", "snoozed", "accepted", "pending")
 STATES = (*OPEN_STATES, "resolved")

@@ -4,11 +4,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from django.db.models import Q
+
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.conditions import CONDITIONS, condition
-from fleetwatch.alerts.incidents.dismissed_findings import dismissals
-from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
+from fleetwatch.alerts.covered_causes import COVERED
+from fleetwatch.alerts.incidents.dismissed_findings import (
+    BY_DISMISSAL,
+    dismissals,
+    dismissed_jobs,
+)
+from fleetwatch.alerts.incidents.muting import ACCEPTED, Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -31,7 +38,25 @@ def mute(now: datetime, fences: Fences) -> set[int]:
         reason = why[incident.pk]
         if reason != incident.muted:
             returned |= _change(incident, reason, now)
+    fences.within("incidents that are over", partial(_keep_dismissed, now), None)
     return returned
+
+
+def _keep_dismissed(now: datetime) -> None:
+    """Of what is over too whether somebody closed its finding as no waste, which lists and counts
+    read there; or took that back. Its finding's history has the event.
+    """
+    is_said = Q(subject__in=dismissed_jobs(), rule__condition__in=COVERED)
+    is_so = is_said & ~Q(muted__startswith=ACCEPTED)
+    over = Incident.objects.filter(state=Incident.State.RESOLVED)
+    rows = over.filter(is_so | Q(muted__startswith=BY_DISMISSAL))
+    incidents = list(rows.prefetch_related("rule").order_by("pk"))
+    subjects = {incident.subject for incident in incidents}
+    mutes = Mutes(now, organisation_zone(), dismissals(subjects) if subjects else ())
+    for incident in incidents:
+        reason = mutes.accepted(labels_of(incident))
+        if reason != incident.muted and (reason or incident.muted.startswith(BY_DISMISSAL)):
+            Incident.objects.filter(pk=incident.pk).update(muted=reason)
 
 
 def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]:

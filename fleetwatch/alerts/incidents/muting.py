@@ -17,15 +17,16 @@ from fleetwatch.notify.message import one_line
 LATE = "its telemetry came over 15 min late: it is recorded only"
 # how a sentence begins that says of an incident why it is no waste
 ACCEPTED = "accepted"
+EXEMPT = "exemption"  # and what an operator approved
 # kinds of silences in the order in which they count
 KINDS = {
     "silence": "silence",
     "maintenance": "maintenance window",
-    "exemption": "exemption",
+    "exemption": EXEMPT,
     "justification": ACCEPTED,
 }
 # of which somebody said that it is no waste
-AGREED = (ACCEPTED, KINDS["exemption"])
+AGREED = (ACCEPTED, EXEMPT)
 ORDER = (("silence", "maintenance"), ("exemption",))
 LONGEST = 200
 
@@ -119,6 +120,10 @@ class Mutes:
         """Why nobody is told of it, in words; "" where people are."""
         return one_line(next(filter(None, self._reasons(subject)), ""), LONGEST)
 
+    def accepted(self, labels: Labels) -> str:
+        """Why what has these labels is no waste, in words; "" where nobody said so."""
+        return self._silenced(("justification",), labels)
+
     def _reasons(self, subject: Subject) -> Iterable[str]:
         yield self._silenced(("justification",), subject.labels)
         if subject.schedule is not None and not subject.schedule.hold(self.now):
@@ -152,6 +157,11 @@ def held_back(kind: str, end: str, reason: str) -> str:
 def is_acceptance(muted: str) -> bool:
     """Whether nobody is told because somebody said why it is no waste."""
     return muted.startswith(ACCEPTED)
+
+
+def was_agreed(muted: str) -> bool:
+    """Whether that was so when it was over: also by what an operator approved."""
+    return muted.startswith(AGREED)
 
 
 def muted_in_words(muted: str) -> str:

@@ -22,7 +22,7 @@ from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, remind
 from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes, without_asking
 from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Severity
-from fleetwatch.alerts.selectors import breach_of
+from fleetwatch.alerts.selectors import breach_of, counted_to
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 
@@ -236,7 +236,7 @@ def _standing(case: Case, now: datetime, reader: Reader) -> Breach:
 def _case(incident: Incident, setting: Setting) -> Case:
     return Case(
         id=incident.pk,
-        breach=breach_of(incident),
+        breach=counted_to(breach_of(incident), incident, setting.now),
         note=incident.note,
         resolution=in_words(incident.resolution, by=_shown(incident.resolved_by)),
         status=status_of(incident),

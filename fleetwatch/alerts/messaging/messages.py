@@ -217,7 +217,7 @@ def _passed(breach: Breach) -> str:
     """Of a budget that is passed by how much, and for how long it is."""
     if breach.passed_ms is None:
         return ""
-    length = wording.duration(breach.until_ms - breach.passed_ms)
+    length = wording.duration(clock_ms(breach.passed_ms, breach.until_ms))
     return f", and over all of it for {length}, by {wording.usd(breach.over_budget_usd)}"
 
 

@@ -134,7 +134,8 @@ def _lines(
         size=PAGE_SIZE,
     )
     is_first = inbox.read_cursor(after) is None
-    lines = with_decisions(shown.lines) if state in DECIDED else shown.lines
+    counted = [line.counted_to(period.now) for line in shown.lines]
+    lines = with_decisions(counted) if state in DECIDED else counted
     return {
         "lines": lines,
         "rows": incident_rows(lines),

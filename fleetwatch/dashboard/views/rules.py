@@ -437,7 +437,7 @@ def _incidents(rule: Rule, now: datetime) -> Context:
         "incident_count": own.count(),
         "states": [each for each in states if counts[each[0]]],
         "were_accepted": counts["were_accepted"],
-        "newest": views_of(_newest(own)),
+        "newest": [each.counted_to(now) for each in views_of(_newest(own))],
         "pending": views_of(_pending(own)),
     }
 
