@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
-from fleetwatch.alerts.incidents.incident_history import NOTIFIED_BEFORE, sends
+from fleetwatch.alerts.incidents.incident_history import NOTIFIED_BEFORE, sends, waits_for
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
@@ -220,6 +220,27 @@ def test_six_idle_pods_of_one_owner_on_a_node_make_one_message():
     message = Delivery.objects.get().message
     assert message["title"] == "idle · 6 jobs of ana-ns (nlp) on node-014"
     assert len(message["rows"]) == 7
+
+
+@pytest.mark.django_db
+def test_of_several_in_a_message_the_end_of_each_is_told_once_all_are_over_in_one_that_lists_them():
+    a_rule(escalate_minutes=0, remind_minutes=0)
+    people.route("operators", people.webhook("ops"))
+    first, second = (people.idle_job(60, key=f"slurm/della/{n}", index=n) for n in (1, 2))
+    assert run(60) == [("ops", "", "opened")]
+    longer(second, 80)
+    ran(first.gpu, "active", 60, 80, job=first.job)
+
+    assert run(80) == []
+    over, going_on = Incident.objects.order_by("pk")
+    assert (waits_for(over), waits_for(going_on)) == ([going_on.pk], [])
+
+    ran(second.gpu, "active", 80, 100, job=second.job)
+    assert run(100) == [("ops", "", "resolved")]
+    message = Delivery.objects.last().message
+    assert [row[0] for row in message["rows"]] == ["Job", "slurm/della/1", "slurm/della/2"]
+    ends = [[each.kind for each in timeline(row)].count("told_resolved") for row in (over, going_on)]
+    assert (ends, waits_for(Incident.objects.get(pk=over.pk))) == ([1, 1], [])
 
 
 @pytest.mark.django_db

@@ -11,6 +11,9 @@ from django.urls import reverse
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.models import (
     Incident,
+    IncidentEvent,
+    IncidentGroup,
+    Notification,
     Rule,
 )
 from fleetwatch.alerts.selectors import view_of
@@ -21,6 +24,7 @@ from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import HOSTILE, admin_user, incident, keys, slowed, text
 from tests.markup import in_text, tight
+from tests.notify.factories import slack_channel
 
 
 def counted(key: str, *, judged: float, **fields) -> Incident:
@@ -524,3 +528,18 @@ class TestInbox:
         incident(facts={"title": HOSTILE, "what": HOSTILE, "owner": HOSTILE})
 
         assert HOSTILE not in text(admin, "/alerts")
+
+
+def test_an_end_that_waits_for_others_of_its_message_says_for_which(admin):
+    rule = Rule.objects.get(condition="job_idle")
+    group = IncidentGroup.objects.create(rule=rule, key="k", opened_at=NOW)
+    over = incident("slurm/della/1", group=group, resolved_at=NOW)
+    other = incident("slurm/della/2", group=group)
+    IncidentEvent.objects.create(incident=over, at=NOW, kind="resolved", text="it worked")
+    hook = slack_channel("https://slack.example")
+    told = {"channel": hook, "step": 0, "kind": "opened", "due_at": NOW, "created_at": NOW}
+    Notification.objects.create(group=group, shown=[over.pk, other.pk], **told)
+
+    waits = f"told when the others of its message are over: #{other.pk}"
+    assert waits in in_text(text(admin, f"/incidents/{over.pk}"))
+    assert "told when the others" not in text(admin, f"/incidents/{other.pk}")

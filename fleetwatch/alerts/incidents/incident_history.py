@@ -8,6 +8,7 @@ from decimal import Decimal
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
 from fleetwatch.alerts.messaging.routing import NO_ACCOUNT
+from fleetwatch.alerts.messaging.group_news import REACHED
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,
@@ -74,6 +75,19 @@ def sends(incident: Incident) -> list[Send]:
     theirs = {_moment_of(each) for each in notified} - {_moment_of(each) for each in own}
     rows = [*_of_deliveries(_deliveries(incident, theirs), own), *map(_unsent, waiting)]
     return sorted(rows, key=lambda send: send.at, reverse=True)
+
+
+def waits_for(incident: Incident) -> list[int]:
+    """The ids of the incidents with which its end is told, once they are over too: those of the
+    message that told of it. None where its end is told, or nobody heard that it began.
+    """
+    group = incident.group
+    if group is None or group.closed_at is not None or incident.resolved_at is None:
+        return []
+    if not group.notifications.filter(state__in=REACHED, shown__contains=incident.pk).exists():
+        return []
+    others = visible_incidents().filter(group=group, resolved_at=None)
+    return list(others.order_by("pk").values_list("pk", flat=True)[:MAX_BEFORE])
 
 
 def first_of(delivery: Delivery) -> Incident | None:
