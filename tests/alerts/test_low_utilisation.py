@@ -200,3 +200,23 @@ def test_it_is_looked_at_each_five_minutes():
 
     assert states(64) == []
     assert states(65) == ["firing"]
+
+
+def test_of_a_job_that_ended_the_last_minutes_are_judged_before_it_is_over():
+    """It ends at 10:03:30; until 10:08 the five minutes from 10:00 on are not judged."""
+    rule()
+    gpu = a_gpu()
+    job = a_job()
+    worked(gpu, 0, 60, job=job, **LOW)
+    assert states(63) == ["firing"]
+    worked(gpu, 60, 63.5, job=job, **LOW)
+    ran(gpu, "free", 63.5, 70)
+    job.end_ms = ms(63.5)
+    job.save(update_fields=["end_ms"])
+
+    assert states(67.9) == ["firing"]
+
+    assert states(73) == ["resolved"]
+    incident = Incident.objects.get()
+    assert incident.resolution == "the allocation ended"
+    assert (incident.until_ms, incident.ended_ms) == (ms(63.5), ms(63.5))

@@ -168,14 +168,32 @@ def test_the_end_of_the_allocation_resolves_it(condition, has_other_job, reason)
 
 
 @pytest.mark.django_db
+def test_a_job_known_to_have_ended_is_over_once_its_last_minutes_are_judged():
+    a_rule()
+    gpu, run = an_idle_job()
+    announcing.run(at(31))
+    run.job.end_ms = ms(36)
+    run.job.save(update_fields=["end_ms"])
+
+    announcing.run(at(37))
+    assert Incident.objects.get().state == "firing"
+
+    longer(run, 36)
+    ran(gpu, "free", 36, 38)
+    announcing.run(at(38))
+    incident = Incident.objects.get()
+    assert (incident.state, incident.until_ms) == ("resolved", ms(36))
+
+
+@pytest.mark.django_db
 def test_a_job_known_to_have_ended_is_resolved_without_newer_data():
     a_rule()
     _, run = an_idle_job()
     announcing.run(at(31))
-    run.job.end_ms = ms(31)
+    run.job.end_ms = ms(32)
     run.job.save(update_fields=["end_ms"])
 
-    announcing.run(at(40))
+    announcing.run(at(42))
 
     assert Incident.objects.get().resolution == "the allocation ended"
 

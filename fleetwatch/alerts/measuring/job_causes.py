@@ -39,10 +39,15 @@ def measured(causes: Collection[str], watch: Watch, *, cleared: str) -> Measured
     last_ms = {job_id: max(own) + CELL_MS for job_id, own in cells.items()}
     return Measured(
         spans={jobs[job_id].key: spans_of(own) for job_id, own in cells.items()},
-        ends=ends(last_ms, jobs, watch),
+        ends=ends(last_ms, jobs, watch, judged_ms=_judged_ms(watch)),
         begun_ms=begun_ms(jobs),
         cleared=cleared,
     )
+
+
+def _judged_ms(watch: Watch) -> int:
+    """Until when all is there of what diagnosis says."""
+    return (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
 
 
 def cells_by(

@@ -112,7 +112,7 @@ def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells
     yet, nothing.
     """
     start_ms = (watch.start_ms - lead_ms) // CELL_MS * CELL_MS
-    end_ms = (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
+    end_ms = _judged_ms(watch)
     parts = list(_portions(start_ms, end_ms))
     firing = Job.objects.filter(key__in=watch.firing).values_list("pk", flat=True)
     wanted = np.unique(
@@ -120,6 +120,11 @@ def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells
     ).astype(np.int64)
     whole = _together([part.where(np.isin(part.job_id, wanted)) for part in parts])
     return whole.where((whole.start_ms >= start_ms) & (whole.start_ms < end_ms))
+
+
+def _judged_ms(watch: Watch) -> int:
+    """Until when all is there of what jobs did."""
+    return (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
 
 
 def _portions(start_ms: int, end_ms: int) -> Iterator[JobCells]:
@@ -238,7 +243,7 @@ def measured(cells: JobCells, levels: Ints, watch: Watch, *, cleared: str) -> Me
     last_ms = dict(zip(ours.job_id.tolist(), (ours.start_ms + CELL_MS).tolist(), strict=True))
     return Measured(
         spans=_spans(ours, _spared(ours, levels[keep]), jobs),
-        ends=ends(last_ms, jobs, watch),
+        ends=ends(last_ms, jobs, watch, judged_ms=_judged_ms(watch)),
         begun_ms=begun_ms(jobs),
         cleared=cleared,
     )
@@ -256,14 +261,16 @@ def _spared(cells: JobCells, levels: Ints) -> Ints:
 
 
 def _spans(cells: JobCells, levels: Ints, jobs: dict[int, Job]) -> dict[str, list[Span]]:
-    """By job its spans; neighbours of one level are one."""
+    """By job its spans, none beyond its end; neighbours of one level are one."""
     first = _firsts(cells, levels)
     last = np.append(first, len(levels))[1:] - 1
     columns = (cells.job_id[first], cells.start_ms[first], cells.start_ms[last], levels[first])
     spans: dict[str, list[Span]] = defaultdict(list)
     for job_id, start_ms, last_ms, level in zip(*map(np.ndarray.tolist, columns), strict=True):
         if level != UNKNOWN:
-            spans[jobs[job_id].key].append(Span(start_ms, last_ms + CELL_MS, Level(level)))
+            job = jobs[job_id]
+            end_ms = min(last_ms + CELL_MS, job.end_ms or last_ms + CELL_MS)
+            spans[job.key].append(Span(start_ms, end_ms, Level(level)))
     return spans
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.alerts.breach import Watch
+from fleetwatch.alerts.breach import STALE_MS, Watch
 from fleetwatch.alerts.episodes import FORGET_MS, End, Episode, Level, Measured, Span
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -210,7 +210,7 @@ def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
     jobs = {job.pk: job for job in _jobs(parts, watch)}
     ends = _retired(parts, there, watch)
     ends |= _lane_ends(lanes, without=set(silent.job_id.tolist()))
-    ends |= _known_ends(jobs.values(), watch)
+    ends |= _known_ends(jobs.values(), watch, waiting=_unjudged(jobs, lanes, watch))
     return Measured(
         spans=_spans(counts, levels(counts), {job.pk: job.key for job in jobs.values()}),
         ends={jobs[job_id].key: end for job_id, end in ends.items() if job_id in jobs},
@@ -320,12 +320,28 @@ def _retired(parts: Parts, there: Parts, watch: Watch) -> dict[int, End]:
     return {job_id: End(watch.end_ms, RETIRED) for job_id in gone}
 
 
-def _known_ends(jobs: Iterable[KnownJob], watch: Watch) -> dict[int, End]:
-    """The jobs that are over by their scheduler's word."""
+def _unjudged(jobs: Mapping[int, KnownJob], lanes: _Lanes, watch: Watch) -> set[int]:
+    """Those of these jobs that ended just now, and of which the last minutes may still come: one of
+    their GPUs was seen neither until then nor since.
+    """
+    ends_ms = {job.pk: job.end_ms or 0 for job in jobs.values()}
+    return {
+        job_id
+        for (job_id, gpu_id), last_ms in lanes.ends_ms.items()
+        if last_ms < ends_ms.get(job_id, 0)
+        and ends_ms[job_id] > watch.end_ms - STALE_MS
+        and (job_id, gpu_id) not in lanes.reasons
+    }
+
+
+def _known_ends(
+    jobs: Iterable[KnownJob], watch: Watch, *, waiting: Collection[int]
+) -> dict[int, End]:
+    """The jobs that are over by their scheduler's word, without those that wait to be judged."""
     return {
         job.pk: End(job.end_ms, ALLOCATION_ENDED)
         for job in jobs
-        if job.end_ms is not None and job.end_ms <= watch.end_ms
+        if job.end_ms is not None and job.end_ms <= watch.end_ms and job.pk not in waiting
     }
 
 

@@ -37,20 +37,23 @@ def judged_jobs(job_ids: Iterable[int], watch: Watch) -> dict[int, Job]:
     }
 
 
-def ends(last_ms: Mapping[int, int], jobs: Mapping[int, Job], watch: Watch) -> dict[str, End]:
+def ends(
+    last_ms: Mapping[int, int], jobs: Mapping[int, Job], watch: Watch, *, judged_ms: int
+) -> dict[str, End]:
     """The jobs that are over: by their scheduler's word, or because their GPUs were seen without
-    them since. `last_ms`: by job until when it is known what it did.
+    them since. `last_ms`: by job until when it is known what it did; of none later than
+    `judged_ms`, so what ended after that goes on until its last minutes are judged too.
     """
     over = {
         job.key: End(job.end_ms, ALLOCATION_ENDED)
         for job in jobs.values()
-        if job.end_ms is not None and job.end_ms <= watch.end_ms
+        if job.end_ms is not None and job.end_ms <= judged_ms
     }
     since_ms = watch.end_ms - FORGET_MS
     recent = [
         job_id
         for job_id, end_ms in last_ms.items()
-        if end_ms > since_ms and jobs[job_id].key not in over
+        if since_ms < end_ms < judged_ms and jobs[job_id].end_ms is None
     ]
     held = ledger.still_held(recent, since_ms=since_ms)
     gone = (job_id for job_id in recent if job_id not in held)
