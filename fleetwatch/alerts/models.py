@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from fleetwatch.alerts.incidents.muting import is_acceptance, was_agreed
-from fleetwatch.alerts.stopped_words import QUIET, STOPPED
+from fleetwatch.alerts.stopped_words import GAP, QUIET, STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.lib.model_fields import text
 from fleetwatch.operations.models import BackgroundWork
@@ -258,9 +258,14 @@ class Incident(models.Model):
         return self.note.startswith(STOPPED)
 
     @property
+    def rests(self) -> bool:
+        """Whether it stopped, or is not judged behind a gap in its data: it is not over yet."""
+        return self.has_stopped or self.note.startswith(GAP)
+
+    @property
     def is_quiet_again(self) -> bool:
-        """Whether it stopped, and what it is about rests since."""
-        return self.has_stopped and QUIET in self.note
+        """Whether what it is about rests since."""
+        return self.rests and (QUIET in self.note or not self.has_stopped)
 
     @property
     def stopped_before_raised(self) -> bool:

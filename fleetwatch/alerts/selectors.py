@@ -33,7 +33,7 @@ class IncidentView:
     @property
     def what(self) -> str:
         """What is wrong while it goes on; what was, once it is over."""
-        is_over = self.incident.ended_ms is not None or self.incident.has_stopped
+        is_over = self.incident.ended_ms is not None or self.incident.rests
         return self.breach.what if is_over else self.breach.does or self.breach.what
 
     @property

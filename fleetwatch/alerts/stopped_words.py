@@ -9,6 +9,8 @@ from fleetwatch.notify.message import one_line
 
 STOPPED = "It stopped"  # what that begins with
 QUIET = "has been quiet since"  # what it says of what rests again
+GAP = "No data from"  # what begins of what rests behind a gap in its data
+OPENS_AGAIN = "; a new incident opens after"  # of what rests again: what an end promises
 LONGEST_NOTE = 200  # Incident.note
 
 Clock = Callable[[int], str]  # a moment as people read it
@@ -69,7 +71,7 @@ def _at(moment_ms: int, now_ms: int, clock: Clock) -> str:
 def _rests(what: str, episode: Episode, again: Again, clock: Clock) -> str:
     """That it stopped and rests; where nobody saw it otherwise, that data is missing."""
     if again.is_gap:
-        return f"No data from {clock(episode.until_ms)} to {clock(again.since_ms)}, quiet since"
+        return f"{GAP} {clock(episode.until_ms)} to {clock(again.since_ms)}, quiet since"
     return f"{what} and {_quiet(again, clock)}"
 
 

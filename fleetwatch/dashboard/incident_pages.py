@@ -239,14 +239,11 @@ def is_left(incident: Incident) -> bool:
     return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
 
 
-def ask_owner(breach: Breach, *, is_accepted: bool) -> Step:
-    """What comes first where a job is not to be ended now: who knows whether it is needed; of one
-    that is accepted it stands why.
-    """
-    record = "" if is_accepted else "If it is, record why under Not waste; if"
+def ask_owner(breach: Breach) -> Step:
+    """What comes first where a job is not to be ended now: who knows whether it is needed."""
     job = named(breach.subject, breach.name)
     ask = _step(asked_first(breach.owner, job), breach).text
-    return Step(f"{ask} {record or 'If'} it is not, have it ended.")
+    return Step(f"{ask} If it is, record why under Not waste; if it is not, have it ended.")
 
 
 def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:

@@ -239,7 +239,9 @@ def test_of_several_in_a_message_the_end_of_each_is_told_once_all_are_over_in_on
     assert run(100) == [("ops", "", "resolved")]
     message = Delivery.objects.last().message
     assert [row[0] for row in message["rows"]] == ["Job", "slurm/della/1", "slurm/della/2"]
-    ends = [[each.kind for each in timeline(row)].count("told_resolved") for row in (over, going_on)]
+    ends = [
+        [each.kind for each in timeline(row)].count("told_resolved") for row in (over, going_on)
+    ]
     assert (ends, waits_for(Incident.objects.get(pk=over.pk))) == ([1, 1], [])
 
 

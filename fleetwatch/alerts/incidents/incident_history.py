@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
-from fleetwatch.alerts.messaging.routing import NO_ACCOUNT
 from fleetwatch.alerts.messaging.group_news import REACHED
+from fleetwatch.alerts.messaging.routing import NO_ACCOUNT
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,

@@ -12,7 +12,7 @@ from fleetwatch.alerts.breach import Watch, lasted
 from fleetwatch.alerts.episodes import Level, Span, extend
 from fleetwatch.alerts.measuring.idle_again import lanes
 from fleetwatch.alerts.measuring.job_lanes import Part, Parts
-from fleetwatch.alerts.stopped_words import Clock
+from fleetwatch.alerts.stopped_words import OPENS_AGAIN, Clock
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS
 from fleetwatch.lib.intervals import from_ms
@@ -49,14 +49,14 @@ def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, zone: ZoneInfo)
         return wording.moment(from_ms(at_ms), zone, now=from_ms(watch.end_ms))
 
     quiet = f"and was quiet again from {clock(times[-1].end_ms)}"
-    return one_line(f"{_worked(times, clock)}, {quiet}; {_again(of, watch)}", LONGEST_REASON)
+    return one_line(f"{_worked(times, clock)}, {quiet}{_again(of, watch)}", LONGEST_REASON)
 
 
 def _again(of: Sequence[Sequence[Part]], watch: Watch) -> str:
     """What follows from that; what is idle again by now is another incident's."""
     if any(lane[-1].is_idle for lane in of):
-        return "idle again"
-    return f"a new incident opens after {lasted(watch.settings.minutes)} of that"
+        return "; idle again"
+    return f"{OPENS_AGAIN} {lasted(watch.settings.minutes)} of that"
 
 
 def _times(of: Sequence[Sequence[Part]], since_ms: int) -> list[Span]:

@@ -23,7 +23,7 @@ from fleetwatch.alerts.messaging.closings import (
     of_action,
     what_to_do,
 )
-from fleetwatch.alerts.stopped_words import STOPPED
+from fleetwatch.alerts.stopped_words import GAP, STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, clock_ms, from_ms, to_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
@@ -189,7 +189,7 @@ def _lasting(case: Case, setting: Setting) -> Line:
     breach = case.breach
     begin = setting.clock(breach.since_ms)
     end = setting.clock(breach.until_ms)
-    if case.resolution or case.note.startswith(STOPPED):
+    if case.resolution or case.note.startswith((STOPPED, GAP)):
         when = f"{begin} to {end}"
     elif breach.kind == "budget":
         when = f"since {begin}"

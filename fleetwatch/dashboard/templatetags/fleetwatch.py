@@ -28,6 +28,7 @@ from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
+from fleetwatch.dashboard.incident_ends import how_it_ended
 from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
@@ -107,6 +108,7 @@ for text_of in (
     threshold_words.of_minutes,
     entry_words.why,
     Incident.stands,
+    how_it_ended,
 ):
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)

@@ -47,6 +47,7 @@ from fleetwatch.dashboard import agreements, incident_pages, slowed_gpus
 from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
+from fleetwatch.dashboard.incident_ends import is_held_still, say_what_came
 from fleetwatch.dashboard.incident_places import is_page_seen, places
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -219,10 +220,12 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
 def _agreed(incident: Incident, user: User, now: datetime) -> Context:
     """What people agreed on about it, and what happened, with that."""
     agreed = agreements.of_incident(incident, user, now)
+    events = agreements.past_events(incident, agreed)
+    say_what_came(incident, events, now)
     return {
         "agreements": agreed,
         "is_agreed": incident.is_accepted or any(each.is_no_waste for each in agreed),
-        "events": agreements.past_events(incident, agreed)[-MAX_EVENTS:][::-1],
+        "events": events[-MAX_EVENTS:][::-1],
     }
 
 
@@ -272,6 +275,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "what": view.what,
         "drivers": drivers_of(breach, period.now, is_over=view.incident.ended_ms is not None),
         **_extent(view),
+        "is_held_still": is_held_still(view.incident, breach, period.now),
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
@@ -306,14 +310,13 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     steps, texts = incident_pages.steps(breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
         is_accepted = view.incident.is_accepted
-        is_over = is_accepted and view.incident.ended_ms is not None
-        ask = incident_pages.ask_owner(breach, is_accepted=is_accepted)
+        ask = incident_pages.ask_owner(breach)
         others = [
             step
             for step in steps
             if step.code != breach.command and not ask.text.startswith(step.text)
         ]
-        is_left = is_over or incident_pages.job_end_ms(breach) is not None
+        is_left = is_accepted or incident_pages.job_end_ms(breach) is not None
         steps = others if is_left else [ask, *others]
     notes = incident_pages.notes(texts, breach.label("kind"))
     return {"likely": why, "steps": steps, "step_notes": notes}

@@ -1,0 +1,53 @@
+"""How an incident that is over ended, as it is said later: what was promised then is past, or came."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED
+from fleetwatch.alerts.models import Incident, IncidentEvent
+from fleetwatch.alerts.stopped_words import OPENS_AGAIN
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import selectors as ledger
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+
+
+def how_it_ended(incident: Incident, now: datetime) -> str:
+    """Why it is over; without that a new one may open, once that would have been."""
+    return _since_then(incident, incident.resolution, now)
+
+
+def say_what_came(incident: Incident, events: Iterable[IncidentEvent], now: datetime) -> None:
+    """In memory alone: its history says what came after its end, as how_it_ended() leaves it."""
+    if OPENS_AGAIN not in incident.resolution or not _is_past(incident, now):
+        return
+    later = Incident.objects.filter(
+        rule=incident.rule, subject=incident.subject, pk__gt=incident.pk, fired_ms__isnull=False
+    )
+    came = later.order_by("pk").values_list("pk", flat=True).first()
+    what = f"; incident #{came} came after it" if came else ""
+    for event in events:
+        if event.kind == "resolved" and OPENS_AGAIN in event.text:
+            event.text = f"{_since_then(incident, event.text, now)}{what}"
+    incident.resolution = f"{how_it_ended(incident, now)}{what}"
+
+
+def is_held_still(incident: Incident, breach: Breach, now: datetime) -> bool:
+    """Whether the job that it is about holds its GPUs though it is over."""
+    if incident.ended_ms is None or breach.kind != "job":
+        return False
+    if incident.resolution == ALLOCATION_ENDED:
+        return False
+    running = Job.objects.filter(key=breach.subject, end_ms=None)
+    job_id = running.values_list("pk", flat=True).first()
+    return job_id is not None and bool(ledger.still_held([job_id], since_ms=to_ms(now) - HOUR_MS))
+
+
+def _since_then(incident: Incident, text: str, now: datetime) -> str:
+    return text.partition(OPENS_AGAIN)[0] if _is_past(incident, now) else text
+
+
+def _is_past(incident: Incident, now: datetime) -> bool:
+    """Whether it is over for longer than its rule waits."""
+    over_at = incident.resolved_at
+    return over_at is not None and now > over_at + timedelta(minutes=incident.rule.minutes)
