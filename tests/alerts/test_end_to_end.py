@@ -84,7 +84,7 @@ def test_an_idle_gpu_is_told_to_people_and_so_is_its_end(slack, smtp):
         title[2:] for title in titles
     ]
     assert (
-        "1 of 2 GPUs of job slurm/della/1 “sweep-7” has done nothing for 45 m"
+        "1 of 2 GPUs of job slurm/della/1 “sweep-7” has been idle for 45 m"
         in slack.script.requests[0]["text"]
     )
 

@@ -266,7 +266,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     assert message.title == "idle · node-014 GPU 3, 4 (H100 SXM) · since 09:10 UTC (3 h 20 m)"
     assert (
         message.summary
-        == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” have done nothing for 3 h 20 m. Owner:"
+        == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” have been idle for 3 h 20 m. Owner:"
         " ana (nlp)."
     )
     assert message.fields == (

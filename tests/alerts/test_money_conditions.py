@@ -499,3 +499,17 @@ def test_what_many_wasted_is_told_by_one_look_as_it_is_by_a_look_at_each():
     of_ana = [each and each.wasted_usd for each in together[:4]]
     assert of_ana == [Decimal(4), Decimal(48), Decimal(4), Decimal(20)]
     assert together[-1] is None
+
+
+def test_a_forecast_whose_range_reads_as_one_sum_says_how_far_it_may_be_from_that():
+    """$1,632 are expected, 14 cents more or less."""
+    a_money_rule("budget_spent", 10)
+    a_budget("2000")
+    spent(10, 0)
+    an_outlook(2, made=24.1)
+    Outlook.objects.update(low=[-0.0001] * 31, high=[0.0001] * 31)
+
+    announcing.run(hour(26))
+
+    forecast = dict(stored_breach(Incident.objects.get().facts).lines)["Forecast"]
+    assert "≈ $1,630 by the month's end (±$5 at most)" in forecast

@@ -617,3 +617,20 @@ def test_of_what_is_agreed_nobody_is_asked_whether_it_is_needed(admin):
         shown = in_text(text(admin, address))
         assert "is still needed" not in shown
         assert "No data from 11:39 UTC" in shown
+
+
+@pytest.mark.parametrize(("step", "is_last"), [(2, False), (3, True)])
+def test_what_nobody_acknowledged_up_to_the_last_step_says_that_nobody_is_left(
+    admin, step, is_last
+):
+    rule = Rule.objects.get(condition="job_idle")
+    Rule.objects.filter(pk=rule.pk).update(remind_minutes=0)
+    group = IncidentGroup.objects.create(
+        rule=rule, key="k", opened_at=NOW, step=step, stepped_at=NOW
+    )
+    fires = incident(group=group)
+
+    shown = in_text(text(admin, f"/incidents/{fires.pk}"))
+
+    assert ("nobody is left to escalate to" in shown) == is_last
+    assert ("Reminders are off for this rule: set one" in shown) == is_last

@@ -21,6 +21,7 @@ from fleetwatch.budgets.month_end import MAY_EXCEED, PARTIAL, MonthEnd
 from fleetwatch.budgets.month_end import risk as month_end_risk
 from fleetwatch.figures.selectors import not_recorded_before
 from fleetwatch.lib.intervals import DAY_MS, clock_ms, from_ms
+from fleetwatch.lib.rounding import about_range
 from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
@@ -195,7 +196,7 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
     """What is expected by the month's end, its range, and what of it is over the budget."""
     last = end.end
     expected_usd = usd_of(last.expected_usd)
-    between = wording.between(usd_of(last.low_usd), usd_of(last.high_usd))
+    between = about_range(usd_of(last.low_usd), usd_of(last.high_usd))
     words = f"{_as_of(month, at_ms)}≈ {wording.about(expected_usd)} by the month's end ({between})"
     over_usd = expected_usd - usd_of(month.usd)
     if over_usd <= 0:

@@ -379,7 +379,7 @@ def _does(facts: Facts) -> str:
 
 
 def _has(facts: Facts) -> str:
-    return f"{_of_job(facts)} {'has' if len(facts.gpus) == 1 else 'have'} done nothing"
+    return f"{_of_job(facts)} {'has' if len(facts.gpus) == 1 else 'have'} been idle"
 
 
 def _how_many(facts: Facts) -> str:

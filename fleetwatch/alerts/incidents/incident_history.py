@@ -8,7 +8,7 @@ from decimal import Decimal
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
 from fleetwatch.alerts.messaging.group_news import REACHED
-from fleetwatch.alerts.messaging.routing import NO_ACCOUNT
+from fleetwatch.alerts.messaging.routing import NO_ACCOUNT, Step
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,
@@ -88,6 +88,14 @@ def waits_for(incident: Incident) -> list[int]:
         return []
     others = visible_incidents().filter(group=group, resolved_at=None)
     return list(others.order_by("pk").values_list("pk", flat=True)[:MAX_BEFORE])
+
+
+def is_at_the_top(incident: Incident) -> bool:
+    """Whether it was told up to the last step, and nobody acknowledged it."""
+    group = incident.group
+    is_left = incident.state == Incident.State.FIRING and not incident.muted
+    is_told = group is not None and group.stepped_at is not None
+    return is_left and is_told and group is not None and group.step >= Step.OPERATORS
 
 
 def first_of(delivery: Delivery) -> Incident | None:

@@ -31,7 +31,13 @@ from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.incidents.incident_actions import Action
-from fleetwatch.alerts.incidents.incident_history import again_after, before, sends, waits_for
+from fleetwatch.alerts.incidents.incident_history import (
+    again_after,
+    before,
+    is_at_the_top,
+    sends,
+    waits_for,
+)
 from fleetwatch.alerts.incidents.late_incidents import late_reason
 from fleetwatch.alerts.measuring.likely_causes import likely
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
@@ -244,6 +250,7 @@ def _past(incident: Incident, now: datetime) -> Context:
         "late_reason": late_reason(incident),
         "sends": sends(incident),
         "waits_for": waits_for(incident),
+        "is_at_the_top": is_at_the_top(incident),
         "before": before(incident, now),
         "again_after_ms": again_after([incident]).get(incident.pk),
     }
