@@ -1,9 +1,8 @@
-"""How an incident that is over ended, as it is said later: what was promised then is past, or came."""
+"""How an incident that is over ended, as it is said later: without promises that are past."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED
 from fleetwatch.alerts.models import Incident, IncidentEvent
 from fleetwatch.alerts.stopped_words import OPENS_AGAIN
@@ -32,13 +31,11 @@ def say_what_came(incident: Incident, events: Iterable[IncidentEvent], now: date
     incident.resolution = f"{how_it_ended(incident, now)}{what}"
 
 
-def is_held_still(incident: Incident, breach: Breach, now: datetime) -> bool:
+def is_held_still(incident: Incident, now: datetime) -> bool:
     """Whether the job that it is about holds its GPUs though it is over."""
-    if incident.ended_ms is None or breach.kind != "job":
+    if incident.ended_ms is None or incident.resolution == ALLOCATION_ENDED:
         return False
-    if incident.resolution == ALLOCATION_ENDED:
-        return False
-    running = Job.objects.filter(key=breach.subject, end_ms=None)
+    running = Job.objects.filter(key=incident.subject, end_ms=None)
     job_id = running.values_list("pk", flat=True).first()
     return job_id is not None and bool(ledger.still_held([job_id], since_ms=to_ms(now) - HOUR_MS))
 

@@ -268,10 +268,15 @@ def _spans(cells: JobCells, levels: Ints, jobs: dict[int, Job]) -> dict[str, lis
     spans: dict[str, list[Span]] = defaultdict(list)
     for job_id, start_ms, last_ms, level in zip(*map(np.ndarray.tolist, columns), strict=True):
         if level != UNKNOWN:
-            job = jobs[job_id]
-            end_ms = min(last_ms + CELL_MS, job.end_ms or last_ms + CELL_MS)
-            spans[job.key].append(Span(start_ms, end_ms, Level(level)))
+            end_ms = _end_of(last_ms, jobs[job_id])
+            spans[jobs[job_id].key].append(Span(start_ms, end_ms, Level(level)))
     return spans
+
+
+def _end_of(last_ms: int, job: Job) -> int:
+    """Where the five minutes end, or the job within them."""
+    end_ms = last_ms + CELL_MS
+    return end_ms if job.end_ms is None else min(end_ms, job.end_ms)
 
 
 def _firsts(cells: JobCells, levels: Ints) -> Ints:

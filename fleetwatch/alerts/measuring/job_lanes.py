@@ -3,7 +3,7 @@ of jobs measure. A lane is one GPU that the job holds.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from operator import itemgetter
@@ -210,7 +210,7 @@ def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
     jobs = {job.pk: job for job in _jobs(parts, watch)}
     ends = _retired(parts, there, watch)
     ends |= _lane_ends(lanes, without=set(silent.job_id.tolist()))
-    ends |= _known_ends(jobs.values(), watch, waiting=_unjudged(jobs, lanes, watch))
+    ends |= _known_ends(jobs, lanes, watch)
     return Measured(
         spans=_spans(counts, levels(counts), {job.pk: job.key for job in jobs.values()}),
         ends={jobs[job_id].key: end for job_id, end in ends.items() if job_id in jobs},
@@ -334,13 +334,12 @@ def _unjudged(jobs: Mapping[int, KnownJob], lanes: _Lanes, watch: Watch) -> set[
     }
 
 
-def _known_ends(
-    jobs: Iterable[KnownJob], watch: Watch, *, waiting: Collection[int]
-) -> dict[int, End]:
+def _known_ends(jobs: Mapping[int, KnownJob], lanes: _Lanes, watch: Watch) -> dict[int, End]:
     """The jobs that are over by their scheduler's word, without those that wait to be judged."""
+    waiting = _unjudged(jobs, lanes, watch)
     return {
         job.pk: End(job.end_ms, ALLOCATION_ENDED)
-        for job in jobs
+        for job in jobs.values()
         if job.end_ms is not None and job.end_ms <= watch.end_ms and job.pk not in waiting
     }
 
