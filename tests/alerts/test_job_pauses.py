@@ -2,13 +2,14 @@
 were too short to end that, apart from gaps in its data.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from fleetwatch.alerts.measuring import job_pauses
-from fleetwatch.alerts.measuring.job_lanes import Part
+from fleetwatch.alerts.measuring.job_lanes import Part, Parts
 from fleetwatch.alerts.measuring.job_pauses import Pause, pause_words, paused_in_words, pauses
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
@@ -159,6 +160,26 @@ def test_where_the_ledger_has_no_pause_any_more_none_is_said(monkeypatch):
     gpu = replace(an_idle_gpu(3, since_ms=ms(0), until_ms=ms(100)), idle_ms=ms(95) - ms(0))
 
     assert paused_in_words({0: [gpu]}, {0: 1}, 15) == {}
+
+
+def test_beside_a_job_that_idles_for_weeks_no_other_is_read_as_far_back(monkeypatch):
+    week = 7 * 24 * 60
+    since = {1: -2 * week, 2: 0, 3: 10}  # minutes
+    asked = []
+
+    def read(job_ids, start_ms, end_ms):
+        asked.append((job_ids.tolist(), start_ms, end_ms))
+        return Parts(*(np.zeros(0, dtype=np.int64) for _ in fields(Parts)))
+
+    monkeypatch.setattr(job_pauses, "parts_of", read)
+    idle = {
+        job: [replace(an_idle_gpu(job, since_ms=ms(start), until_ms=ms(100)), idle_ms=0)]
+        for job, start in since.items()
+    }
+
+    paused_in_words(idle, {job: job for job in since}, 15)
+
+    assert asked == [([1], ms(-2 * week), ms(100)), ([2, 3], ms(0), ms(100))]
 
 
 @pytest.mark.django_db

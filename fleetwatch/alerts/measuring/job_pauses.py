@@ -2,6 +2,7 @@
 that, in which they worked, and gaps of which there is no data.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from fleetwatch.alerts.measuring.idle_ends import WORKS
 from fleetwatch.alerts.measuring.idle_facts import IdleGPU
 from fleetwatch.alerts.measuring.job_lanes import Lane, Part, parts_of
 from fleetwatch.alerts.stopped_words import Clock
-from fleetwatch.lib.intervals import MINUTE_MS, from_ms
+from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, from_ms
 from fleetwatch.notify import wording
 
 MAX_NAMED = 2  # that are named one by one
@@ -69,12 +70,32 @@ def _has_pauses(gpus: Iterable[IdleGPU]) -> bool:
 def _lanes_of(
     paused: Mapping[int, Sequence[IdleGPU]], job_ids: Mapping[int, int]
 ) -> dict[Lane, list[Part]]:
-    """What the jobs' GPUs did meanwhile."""
-    every = [gpu for gpus in paused.values() for gpu in gpus]
-    asked = np.array(sorted({job_ids[place] for place in paused}), dtype=np.int64)
-    start_ms = min(gpu.since_ms for gpu in every)
-    parts = parts_of(asked, start_ms, max(gpu.until_ms for gpu in every))
-    return {(job_id, lane[0].gpu_id): lane for job_id, lane in lanes(parts)}
+    """What the jobs' GPUs did meanwhile: those that idle since one day are read together, so that
+    beside one that does so for weeks no other is read as far back.
+    """
+    since_ms = _since_ms(paused, job_ids)
+    end_ms = max(gpu.until_ms for gpus in paused.values() for gpu in gpus)
+    by_day: dict[int, list[int]] = defaultdict(list)
+    for job_id, first_ms in since_ms.items():
+        by_day[first_ms // DAY_MS].append(job_id)
+    return {
+        (job_id, lane[0].gpu_id): lane
+        for jobs in by_day.values()
+        for job_id, lane in lanes(
+            parts_of(np.array(jobs), min(since_ms[each] for each in jobs), end_ms)
+        )
+    }
+
+
+def _since_ms(
+    paused: Mapping[int, Sequence[IdleGPU]], job_ids: Mapping[int, int]
+) -> dict[int, int]:
+    """Of each job since when the first of its GPUs idles, in the first of its episodes."""
+    since_ms: dict[int, int] = {}
+    for place, gpus in paused.items():
+        first_ms = min(gpu.since_ms for gpu in gpus)
+        since_ms[job_ids[place]] = min(first_ms, since_ms.get(job_ids[place], first_ms))
+    return since_ms
 
 
 def _clock(now_ms: int) -> Clock:
