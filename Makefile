@@ -80,7 +80,7 @@ format: ## ruff's format and safe fixes, djangofmt
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/djangofmt templates
 
-bench: ## the benchmarks in nine minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
+bench: ## the benchmarks in twelve minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size quick
 

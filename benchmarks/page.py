@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("victoria-metrics", "prometheus", "prometheus-node-exporter")
 INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page in some nine minutes on two cores, `make bench-full` in {full_time};
+`make bench` writes this page in some twelve minutes on two cores, `make bench-full` in {full_time};
 `benchmarks/` says how each figure
 comes about. Peers are Debian's packages on the same machine, with the same data and the same
 queries, in rounds that take turns;

@@ -3,6 +3,7 @@ import time_machine
 from django.test import Client
 
 from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.alerts.models import Rule
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 from tests.notify.factories import slack_channel
@@ -68,3 +69,13 @@ def _is_in_the_audit_log(monkeypatch):
         return answer
 
     monkeypatch.setattr(Client, "post", posted)
+
+
+@pytest.fixture
+def rule(db) -> Rule:
+    return Rule.objects.get(condition="gpu_idle")
+
+
+@pytest.fixture
+def job_rule(db) -> Rule:
+    return Rule.objects.get(condition="job_idle")

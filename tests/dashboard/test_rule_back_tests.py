@@ -22,16 +22,6 @@ from tests.markup import in_text
 
 
 @pytest.fixture
-def rule(db) -> Rule:
-    return Rule.objects.get(condition="gpu_idle")
-
-
-@pytest.fixture
-def job_rule(db) -> Rule:
-    return Rule.objects.get(condition="job_idle")
-
-
-@pytest.fixture
 def _idle_jobs(db):
     idle_jobs()
 

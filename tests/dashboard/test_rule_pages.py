@@ -19,16 +19,6 @@ from tests.dashboard.shown_rules import text, watch
 from tests.markup import in_text
 
 
-@pytest.fixture
-def rule(db) -> Rule:
-    return Rule.objects.get(condition="gpu_idle")
-
-
-@pytest.fixture
-def job_rule(db) -> Rule:
-    return Rule.objects.get(condition="job_idle")
-
-
 def _lines_of(client):
     """Of every rule on the page of rules."""
     page = client.get("/alerts/rules")

@@ -9,15 +9,18 @@ from typing import TypeVar
 
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span, extend
-from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs
+from fleetwatch.alerts.measuring.judged_jobs import (
+    SETTLED_MS,
+    begun_ms,
+    ends,
+    judged_jobs,
+    settled_ms,
+)
 from fleetwatch.diagnosis.causes import BLIND, UNDETERMINED
 from fleetwatch.diagnosis.judgement.rules import MEDIUM
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
-from fleetwatch.lib.intervals import MINUTE_MS, floor_hour_ms, from_ms, to_ms
-
-# diagnosis follows posting: until then five minutes are judged by a part of them
-SETTLED_MS = 3 * MINUTE_MS
+from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
 
 Key = TypeVar("Key")
 Cells = dict[int, Level]  # by when five minutes begin
@@ -39,15 +42,10 @@ def measured(causes: Collection[str], watch: Watch, *, cleared: str) -> Measured
     last_ms = {job_id: max(own) + CELL_MS for job_id, own in cells.items()}
     return Measured(
         spans={jobs[job_id].key: spans_of(own) for job_id, own in cells.items()},
-        ends=ends(last_ms, jobs, watch, judged_ms=_judged_ms(watch)),
+        ends=ends(last_ms, jobs, watch, judged_ms=settled_ms(watch)),
         begun_ms=begun_ms(jobs),
         cleared=cleared,
     )
-
-
-def _judged_ms(watch: Watch) -> int:
-    """Until when all is there of what diagnosis says."""
-    return (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
 
 
 def cells_by(

@@ -11,7 +11,13 @@ import numpy as np
 from fleetwatch.alerts.breach import Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints, Mask
-from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs, of_judged_kind
+from fleetwatch.alerts.measuring.judged_jobs import (
+    begun_ms,
+    ends,
+    judged_jobs,
+    of_judged_kind,
+    settled_ms,
+)
 from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.figures.packed_spans import sums as sums_at
 from fleetwatch.inventory.models import Node
@@ -20,10 +26,8 @@ from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, Table
 from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, ceil_hour_ms, floor_hour_ms
+from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms
 
-# agents flush each 30 s and posting follows each minute: until then of five minutes a part is there
-SETTLED_MS = 3 * MINUTE_MS
 # read at once: 0.3 million pieces, some 30 MB
 NODES_AT_ONCE = 125
 HOURS_AT_ONCE = 24
@@ -112,7 +116,7 @@ def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells
     yet, nothing.
     """
     start_ms = (watch.start_ms - lead_ms) // CELL_MS * CELL_MS
-    end_ms = _judged_ms(watch)
+    end_ms = settled_ms(watch)
     parts = list(_portions(start_ms, end_ms))
     firing = Job.objects.filter(key__in=watch.firing).values_list("pk", flat=True)
     wanted = np.unique(
@@ -120,11 +124,6 @@ def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells
     ).astype(np.int64)
     whole = _together([part.where(np.isin(part.job_id, wanted)) for part in parts])
     return whole.where((whole.start_ms >= start_ms) & (whole.start_ms < end_ms))
-
-
-def _judged_ms(watch: Watch) -> int:
-    """Until when all is there of what jobs did."""
-    return (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
 
 
 def _portions(start_ms: int, end_ms: int) -> Iterator[JobCells]:
@@ -243,7 +242,7 @@ def measured(cells: JobCells, levels: Ints, watch: Watch, *, cleared: str) -> Me
     last_ms = dict(zip(ours.job_id.tolist(), (ours.start_ms + CELL_MS).tolist(), strict=True))
     return Measured(
         spans=_spans(ours, _spared(ours, levels[keep]), jobs),
-        ends=ends(last_ms, jobs, watch, judged_ms=_judged_ms(watch)),
+        ends=ends(last_ms, jobs, watch, judged_ms=settled_ms(watch)),
         begun_ms=begun_ms(jobs),
         cleared=cleared,
     )

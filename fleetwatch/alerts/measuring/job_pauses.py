@@ -17,10 +17,10 @@ from fleetwatch.alerts.measuring.idle_facts import IdleGPU
 from fleetwatch.alerts.measuring.job_lanes import Lane, Part, parts_of
 from fleetwatch.alerts.stopped_words import Clock
 from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, from_ms
+from fleetwatch.lib.spans import Span, clip, length_ms, union
 from fleetwatch.notify import wording
 
 MAX_NAMED = 2  # that are named one by one
-Spans = Sequence[tuple[int, int]]
 
 
 class Pause(NamedTuple):
@@ -114,9 +114,14 @@ def pauses(
     every = [part for lane in several for part in lane]
     worked = _spans(every, lambda part: part.condition in WORKS)
     seen = _spans(every, lambda part: part.condition != UNSEEN and not part.is_idle)
-    between = _joined(span for lane in several for span in _between(lane))
+    between = union(span for lane in several for span in _between(lane))
     return [
-        Pause(start, end, _length(worked, start, end), end - start - _length(seen, start, end))
+        Pause(
+            start,
+            end,
+            length_ms(clip(worked, start, end)),
+            end - start - length_ms(clip(seen, start, end)),
+        )
         for start, end in between
     ]
 
@@ -130,31 +135,15 @@ def _within(lane: Iterable[Part], start_ms: int, end_ms: int) -> list[Part]:
     return [part for part in cut if part.start_ms < part.end_ms]
 
 
-def _between(lane: Iterable[Part]) -> Spans:
+def _between(lane: Iterable[Part]) -> list[Span]:
     """What lies between the times in which the GPU was idle."""
     idle = _spans(lane, lambda part: bool(part.is_idle))
     return [(before[1], after[0]) for before, after in pairwise(idle)]
 
 
-def _spans(parts: Iterable[Part], is_wanted: Callable[[Part], bool]) -> Spans:
+def _spans(parts: Iterable[Part], is_wanted: Callable[[Part], bool]) -> list[Span]:
     """The times of those that are wanted."""
-    return _joined((part.start_ms, part.end_ms) for part in parts if is_wanted(part))
-
-
-def _joined(spans: Iterable[tuple[int, int]]) -> Spans:
-    """Those that overlap or touch as one."""
-    joined: list[tuple[int, int]] = []
-    for start_ms, end_ms in sorted(spans):
-        if joined and start_ms <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end_ms))
-        else:
-            joined.append((start_ms, end_ms))
-    return joined
-
-
-def _length(spans: Spans, start_ms: int, end_ms: int) -> int:
-    """How much of them lies between these moments."""
-    return sum(max(0, min(end, end_ms) - max(start, start_ms)) for start, end in spans)
+    return union((part.start_ms, part.end_ms) for part in parts if is_wanted(part))
 
 
 def pause_words(every: Sequence[Pause], *, clear_minutes: float, clock: Clock) -> str:

@@ -11,10 +11,14 @@ from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED, Ints
 from fleetwatch.diagnosis import lane_facts
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors as ledger
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.lib.rows import fetched
 
 # a service waits for requests, and who works by hand thinks: of these little work is no waste
 JUDGED_KIND = Job.Kind.BATCH
+# agents flush each 30 s, posting and diagnosis follow each minute: until then a part is there
+SETTLED_MS = 3 * MINUTE_MS
 _OF_KIND = "SELECT id FROM jobs_job WHERE id = ANY(%s) AND kind = %s ORDER BY id"
 
 
@@ -35,6 +39,13 @@ def judged_jobs(job_ids: Iterable[int], watch: Watch) -> dict[int, Job]:
     return {
         job.pk: job for job, fact in zip(jobs.values(), facts, strict=True) if not fact.is_serving
     }
+
+
+def settled_ms(watch: Watch) -> int:
+    """Until when all is there of what jobs did and what diagnosis says of it: what is newer may be
+    known in part.
+    """
+    return (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
 
 
 def ends(
