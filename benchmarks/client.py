@@ -15,7 +15,7 @@ from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
 
 END = b"\r\n\r\n"
-PARTS = {"/worst", "/wasters"}  # which a page asks for
+PARTS = {"/recoverable", "/worst", "/wasters"}  # which a page asks for
 # the web server closes a connection that is silent for a minute and a quarter, proxies earlier
 KEPT_S = 20
 

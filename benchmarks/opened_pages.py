@@ -56,6 +56,7 @@ def _paths() -> list[str]:
     of_a_period = [
         "/",
         "/overview",
+        "/recoverable",
         "/wasters",
         "/fleet",
         "/jobs",

@@ -58,7 +58,10 @@ OPEN = frozenset(
 )
 # beside these where sums are everybody's
 OPEN_WITH_PSEUDONYMS = frozenset(
-    {"overview", "overview_worst", "overview_wasters", "overview_changes", "api-1:fleet_summary"}
+    {
+        *("overview", "overview_recoverable", "overview_worst", "overview_wasters"),
+        *("overview_changes", "api-1:fleet_summary"),
+    }
 )
 NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
 CHARTS = ("spend", "wasted", "costs", "job", "finding", "budget")  # the others are of machines

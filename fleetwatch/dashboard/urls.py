@@ -73,6 +73,7 @@ urlpatterns = [
     path("me/notifications", me.set_notifications, name="set_notifications"),
     path("me/tokens", me.make_token, name="make_token"),
     path("me/tokens/<int:pk>/revoke", me.revoke_token, name="revoke_token"),
+    path("recoverable", overview.overview_recoverable, name="overview_recoverable"),
     path("worst", overview.overview_worst, name="overview_worst"),
     path("wasters", overview.overview_wasters, name="overview_wasters"),
     path("changes", overview.overview_changes, name="overview_changes"),

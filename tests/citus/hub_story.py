@@ -31,7 +31,12 @@ PAGES = (
     )),
     "/agents", "/causes", "/alerts", "/alerts/rules", "/status", "/metrics",
 )  # fmt: skip
-PARTS = (f"/wasters{OF_THE_DAY}", "/worst", "/changes")  # which a page asks for
+PARTS = (
+    f"/wasters{OF_THE_DAY}",
+    f"/recoverable{OF_THE_DAY}",
+    "/worst",
+    "/changes",
+)  # which a page asks for
 
 
 def main(when: str) -> None:

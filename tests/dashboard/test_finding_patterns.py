@@ -85,7 +85,7 @@ def session() -> Finding:
         "/findings?group_by=finding",
         "/search?q=train",
         "/search/quick?q=train",
-        "/",
+        "/?parts=1",
     ],
 )
 def test_every_page_tells_what_the_printed_step_saves_where_that_was_measured(

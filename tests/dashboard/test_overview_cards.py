@@ -195,7 +195,7 @@ def test_patterns_lead_to_the_inbox_that_has_as_many(four_nodes):
         told.cause(of=job, on=told.gpu(number), start=NOW - timedelta(hours=hours_ago))
         told.finding(job, first_ms=end_ms - HOUR_MS, last_ms=end_ms)
 
-    overview = four_nodes.get("/?range=7d")
+    overview = four_nodes.get("/?range=7d&parts=1")
 
     for when in ("now", "habit"):
         address = f"/findings?from=now-7d&to=now&when={when}"
@@ -218,8 +218,8 @@ def test_beside_a_period_that_is_over_what_wastes_now_is_counted_and_listed_of_t
             told.cause(of=job, on=told.gpu(number), start=NOW - timedelta(hours=ago))
         told.finding(job, first_ms=NOW_MS - hours_ago * HOUR_MS, last_ms=NOW_MS)
 
-    pinned = four_nodes.get("/?from=now-60h&to=now-40h").content.decode()
-    shown = four_nodes.get("/?from=now-60h&to=now-40h").context
+    pinned = four_nodes.get("/?from=now-60h&to=now-40h&parts=1").content.decode()
+    shown = four_nodes.get("/?from=now-60h&to=now-40h&parts=1").context
 
     address = "/findings?from=now-1h&to=now&when=now"
     assert f'href="{address.replace("&", "&amp;")}"' in tight(pinned)
@@ -240,7 +240,7 @@ def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(four
         of = {"hours_ago": 1, "state": state, "tier": tier, "gpu_ms": gpu_ms, "held_by": job}
         factories.entry(gpu, **of).save()
 
-    wasting = four_nodes.get("/").context["wasting"]
+    wasting = four_nodes.get("/?parts=1").context["wasting"]
 
     assert [(line.job.name, line.group.totals.wasted_usd) for line in wasting] == [
         ("starves", 2),
@@ -255,7 +255,7 @@ def test_what_wastes_now_and_was_closed_as_no_waste_says_so(four_nodes):
     closed = told.finding(job, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
     Finding.objects.filter(pk=closed.pk).update(status="dismissed")
 
-    page = tight(four_nodes.get("/").content.decode())
+    page = tight(four_nodes.get("/?parts=1").content.decode())
 
     [row] = [row for row in page.split("<li>") if "<b>spare</b>" in row]
     assert '<span class="tag">agreed as not waste</span>' in row

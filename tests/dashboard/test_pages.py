@@ -7,6 +7,7 @@ pytestmark = pytest.mark.django_db
 
 PAGES = (
     "/",
+    "/recoverable",
     "/worst",
     "/wasters",
     "/changes",
@@ -54,7 +55,7 @@ def test_a_stranger_is_sent_to_the_log_in(client, address):
     assert response["Location"].startswith("/accounts/login/?next=")
 
 
-PARTS = ("/worst", "/wasters", "/changes")
+PARTS = ("/recoverable", "/worst", "/wasters", "/changes")
 
 
 def _get(client, address):
@@ -67,6 +68,7 @@ def _get(client, address):
     [
         ("/wasters?from=now-7d&team=nlp", "/waste?from=now-7d&team=nlp&group_by=user"),
         ("/wasters", "/waste?group_by=user"),
+        ("/recoverable?from=now-7d&team=nlp", "/overview?from=now-7d&team=nlp"),
         ("/worst", "/overview"),
         ("/changes?team=nlp", "/overview?team=nlp"),
     ],

@@ -25,7 +25,7 @@ from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
-PARTS = ["changes", "worst", "wasters"]  # of the overview
+PARTS = ["changes", "recoverable", "worst", "wasters"]  # of the overview
 HOSTILE = '"><script>alert(1)</script>'
 
 

@@ -191,29 +191,40 @@ def points_between(low: float, high: float) -> str:
     return numbers.points(low, high)
 
 
-@register.inclusion_tag("dashboard/_statebar.html")
-def state_bar(amounts: Mapping[str, Any], size: str = "") -> dict[str, Any]:
+@register.simple_tag
+def state_bar(amounts: Mapping[str, Any], size: str = "") -> SafeString:
     """Amounts by state (milliseconds or dollars) as one horizontal bar."""
     segments = bars.state_bar(amounts)
-    label = ", ".join(segment.title for segment in segments)
-    return {"segments": segments, "size": size, "label": label}
+    return state_band(segments, size, ", ".join(segment.title for segment in segments))
 
 
-@register.inclusion_tag("dashboard/_statebar.html")
+@register.simple_tag
 def state_band(
-    segments: list[bars.Segment], size: str = "thin", label: str = "States over time"
-) -> dict[str, Any]:
+    segments: Sequence[bars.Segment], size: str = "thin", label: str = "States over time"
+) -> SafeString:
     """States over time as one horizontal band."""
-    return {"segments": segments, "size": size, "label": label}
+    stretches = ((each.state, each.x, each.width, each.title) for each in segments)
+    drawn = format_html_join(
+        "",
+        '<rect class="{}" x="{}" width="{}" height="100%"><title>{}</title></rect>',
+        stretches,
+    )
+    svg = '<svg class="statebar {}" role="img" aria-label="{}">{}</svg>'
+    return format_html(svg, size, label, drawn)
 
 
-@register.inclusion_tag("dashboard/_spark.html")
-def spark(shares: Sequence[float], label: str) -> dict[str, Any]:
+@register.simple_tag
+def spark(shares: Sequence[float], label: str) -> SafeString:
     """Shares of the largest, 0 to 1, as little bars of 24 units at most; what is not nothing is
     seen.
     """
     heights = [max(round(24 * share, 1), 1) if share else 0 for share in shares]
-    return {"bars": [(x, 24 - high, high) for x, high in enumerate(heights)], "label": label}
+    drawn = "".join(f"M{x} 24v-{high}h.8v{high}z" for x, high in enumerate(heights) if high)
+    svg = (
+        '<svg class="spark" viewBox="0 0 {} 24" preserveAspectRatio="none" role="img"'
+        ' aria-label="{}"><path d="{}"/></svg>'
+    )
+    return format_html(svg, len(heights), label, drawn)
 
 
 @register.simple_tag

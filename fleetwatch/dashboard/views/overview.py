@@ -1,11 +1,10 @@
 """The overview, and what of it comes after."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
-from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -27,7 +26,6 @@ from fleetwatch.dashboard.compared_period import (
     compared_with,
     compares,
 )
-from fleetwatch.dashboard.decided_jobs import NOT_WASTE, decided_jobs
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
@@ -37,13 +35,10 @@ from fleetwatch.dashboard.idle_jobs import NOTHING_ACCEPTED, AcceptedIdle, accep
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.recorded_part import recorded_part
+from fleetwatch.dashboard.recoverable import recoverable
 from fleetwatch.dashboard.showing import Context, is_empty, part_of, shows
-from fleetwatch.dashboard.wasting_now import wasting_now
-from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, agreed_by, inbox
-from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
+from fleetwatch.diagnosis.findings.inbox import agreed_by, agreed_usd
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
@@ -54,14 +49,10 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
-from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, floor_hour
-from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.reports.day_change import day_change
 
 TOP = 6
-TOP_SAVINGS = 4
-LOOKED_AT = 4 * TOP_SAVINGS  # patterns of the period; by the month their order is another
 WORST_GPUS = 10
 WASTERS = ("team", "user", "job")
 MAX_SILENT = 5
@@ -70,7 +61,6 @@ YES = "1"
 # Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
 # of what there was none.
 LEAST_MS = 60_000
-LAST_HOUR = {"from": "now-1h", "to": "now"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +113,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "funnel": funnel(totals),
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
-        **_savings(period, scope, filters),
+        "agreed_usd": agreed_usd(period.interval, now=period.now, scope=scope),
         **_in_line(request, period),
     }
     if filters:
@@ -149,6 +139,7 @@ def _in_line(request: HttpRequest, period: Period) -> Context:
         return {}
     return {
         "is_in_line": True,
+        **recoverable(request, period),
         **_worst(request, period),
         **_wasters(request, period),
         **_changes(request, period),
@@ -190,6 +181,13 @@ def _of_the_fleet(period: Period, totals: Totals, of_month: Totals | None) -> Co
         "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
     }
+
+
+@shows("dashboard/_recoverable.html", "overview", *SUBJECTS, *PERIOD, is_part=True)
+@part_of("overview")
+def overview_recoverable(request: HttpRequest, period: Period) -> Context:
+    """What open findings could bring back; the page fetches it when it is there."""
+    return recoverable(request, period)
 
 
 @shows("dashboard/_worst.html", "overview", *SUBJECTS, is_part=True)
@@ -256,67 +254,6 @@ def _wasters(request: HttpRequest, period: Period) -> Context:
         "breakdowns": _breakdowns(wasters, agreed),
         "owners": attribution.jobs_by_key(keys, before=period.interval.end),
     }
-
-
-def _savings(period: Period, scope: Scope, filters: Mapping[str, str]) -> Context:
-    """What open findings could bring back, the running jobs that waste most now, and the first
-    patterns of what comes back, each with its cause.
-    """
-    every = inbox(period.interval, now=period.now, scope=scope)
-    still_open = patterns(every.of_jobs.of_status("open"), period.so_far, now=period.now)
-    recurring = still_open.of(HABIT)
-    return {
-        **_wasting(period, scope),
-        "agreed_usd": every.agreed_usd,
-        **_going_on(period, scope, filters, still_open),
-        "pattern_counts": still_open.counts(),
-        "recurring": _with_causes(_dearest(recurring[:LOOKED_AT] if len(recurring) else [])),
-        "savings_total": every.saving(*RECOVERABLE),
-        "savings_count": every.counts()["open"],
-        "places_count": len(every.of_status("open").of_places),
-    }
-
-
-def _going_on(
-    period: Period, scope: Scope, filters: Mapping[str, str], still_open: Patterns
-) -> Context:
-    """How many patterns go on now, and the query of the list that has as many: where the page's
-    own period is over, that of the last hour, for few of what goes on is in it.
-    """
-    if period.interval.end >= period.minute:
-        frame = period.timeframe
-    else:
-        asked = LAST_HOUR | {ZONE: period.timeframe.tz}
-        frame = timeframes.parse(asked, now=period.minute, zone=period.zone, clock=period.clock)
-        every = inbox(frame.interval, now=period.now, scope=scope).of_jobs.of_status("open")
-        still_open = patterns(every, frame.interval, now=period.now)
-    query = f"{frame.query}&{urlencode(dict(filters) | {'when': NOW})}"
-    return {"now_count": still_open.counts()[NOW], "now_query": query}
-
-
-def _wasting(period: Period, scope: Scope) -> Context:
-    """The running jobs that waste most now, and what was decided of them: what is no waste comes
-    last.
-    """
-    wasting = wasting_now(period.minute, size=2 * TOP_SAVINGS, scope=scope)
-    decided = decided_jobs((line.group.key for line in wasting), period.now) if wasting else {}
-    in_order = sorted(wasting, key=lambda line: decided.get(line.group.key) == NOT_WASTE)
-    return {"wasting": in_order[:TOP_SAVINGS], "decided": decided}
-
-
-def _dearest(several: Sequence[Pattern]) -> list[Pattern]:
-    """Those that could save most, by the amounts that are shown."""
-    return sorted(several, key=_shown_usd, reverse=True)[:TOP_SAVINGS]
-
-
-def _shown_usd(pattern: Pattern) -> Decimal:
-    """The middle of what a month of it, else the period, could have saved."""
-    saving = pattern.per_month or pattern.caused.saving
-    return (saving.low_usd + saving.high_usd) / 2
-
-
-def _with_causes(several: Sequence[Pattern]) -> list[tuple[Pattern, Cause]]:
-    return [(each, of_kind(each.line.finding.cause, each.line.job.kind)) for each in several]
 
 
 def _unposted(interval: Interval, now: datetime) -> int:
