@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from math import isnan
+from itertools import compress
 from typing import Any, cast
 
 import numpy as np
@@ -315,10 +315,8 @@ def _read(windows: Windows, row: Ints) -> Iterator[dict[str, float]]:
     names = [name for name in COLUMNS if name in windows.columns]
     columns = [windows.columns[name][row] if len(windows.start_ms) else row for name in names]
     table = np.array(columns, dtype=np.float64).reshape(len(names), len(row)).T
-    unread = np.count_nonzero(np.isnan(table), axis=1)
-    for values, gaps in zip(table.tolist(), unread.tolist(), strict=True):
-        read = dict(zip(names, values, strict=True))
-        yield {name: at for name, at in read.items() if not isnan(at)} if gaps else read
+    for values, is_read in zip(table.tolist(), (~np.isnan(table)).tolist(), strict=True):
+        yield dict(compress(zip(names, values, strict=True), is_read))
 
 
 def _rule(place: _Place) -> list[str]:

@@ -504,7 +504,7 @@ def _behind(gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[st
     alone, () = of all.
     """
     stretches = explain.stretches(gpu, interval, **which)
-    decided = by_rule(_narrowed(stretches, frozenset(shown or SHOWN_STATES)))
+    decided = by_rule(_narrowed(stretches, frozenset(shown)) if shown else stretches)
     in_time = sorted(decided[:MAX_RULES], key=lambda each: (each.start_ms, each.end_ms))
     jobs = Job.objects.in_bulk({each.job_id for each in in_time if each.job_id is not None})
     return {
