@@ -4,17 +4,17 @@ evaluator over a longer period (episodes.py), and writes nothing.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
-from itertools import pairwise
+from itertools import chain, pairwise
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
-from fleetwatch.alerts.episodes import Episode, Measured, episodes
+from fleetwatch.alerts.episodes import Episode, Level, Measured, episodes
 from fleetwatch.alerts.incidents.muting import ACCEPTED, EXEMPT
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
@@ -26,6 +26,10 @@ from fleetwatch.lib.refusal import RefusedFieldError
 ANY_COVERAGE = 0.001
 FEW = 3  # subjects of which a threshold is suggested that they reach
 STEPS = 3  # measured, judged, weighed
+LONGER = (2, 4, 8)  # how many times as long a rule could wait
+RESOLVES = (15.0, 60.0, 240.0)  # minutes that something is over before it is resolved
+LOOKS_ON_MS = int(RESOLVES[-1] * MINUTE_MS)
+Place = tuple[str, int, int]  # subject, since when and until when
 # what has no owner, as people call one of it
 THINGS = {each: each for each in ("team", "budget", "node", "cluster", "channel")} | {"gpu": "GPU"}
 
@@ -125,16 +129,36 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """What the rule would have opened, had it waited for so many minutes."""
+
+    minutes: float
+    incidents: int
+    owners: int  # 0 of what has none
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How many incidents it would have been, had each resolved after so many minutes."""
+
+    minutes: float
+    incidents: int
+
+
+@dataclass(frozen=True, slots=True)
 class BackTest:
     """What a rule would have opened in the period; `missing` would have been more but for telemetry
     that is missing, and are not counted. `peak`: of one that would have opened nothing, what came
-    next to it (None: nobody can say).
+    next to it (None: nobody can say). `waits` and `endings`: what longer ones would have come to.
     """
 
     interval: Interval
     trials: Trials
     missing: int
     peak: Peak | None = None
+    waits: tuple[Wait, ...] = ()
+    endings: tuple[Ending, ...] = ()
 
     @property
     def by_name(self) -> Counter[str]:
@@ -170,24 +194,6 @@ class BackTest:
         days = (first + timedelta(days=number) for number in range((last - first).days + 1))
         return [(day, begun[day]) for day in days]
 
-    def lasting(self, minutes: float) -> "BackTest":
-        """The incidents that it had so long: what the rule would have opened about, were it to wait
-        that long.
-        """
-        least_ms = minutes * MINUTE_MS
-        kept = [row for row in self.trials.weighed if row.episode.lasted_ms >= least_ms]
-        return replace(self, trials=replace(self.trials, weighed=tuple(kept)))
-
-    def joined(self, minutes: float) -> int:
-        """How many incidents there would be if each stayed open until it was over for so long."""
-        count = 0
-        open_until_ms: dict[str, float] = {}
-        for episode in sorted((row.episode for row in self.trials.weighed), key=_begin):
-            if episode.since_ms > open_until_ms.get(episode.subject, -math.inf):
-                count += 1
-            open_until_ms[episode.subject] = episode.until_ms + minutes * MINUTE_MS
-        return count
-
     @property
     def by_verdict(self) -> Counter[str]:
         """How many by what people said of them."""
@@ -196,15 +202,12 @@ class BackTest:
     @property
     def owners(self) -> int:
         """How many people would have been told; 0 of what has no owner."""
-        if not self.trials.watched.is_owned:
-            return 0
-        return len({row.weight.owner for row in self.trials.weighed} - {""})
+        return _owners(self.trials.watched, (row.weight for row in self.trials.weighed))
 
     @property
     def cost_usd(self) -> Decimal:
         """Dollars while they were open, of those whose GPUs have a rate."""
-        costs = (row.weight.cost_usd for row in self.trials.weighed)
-        return sum((cost for cost in costs if cost is not None), Decimal(0))
+        return _cost_usd(row.weight for row in self.trials.weighed)
 
     @property
     def agreed_usd(self) -> Decimal:
@@ -218,73 +221,17 @@ class BackTest:
         return sum(row.has_cost and row.weight.cost_usd is None for row in self.trials.weighed)
 
 
-# how many times as long a rule could wait, and the dollars that it should still tell of
-LONGER = (2, 4, 8)
-RESOLVES = (15.0, 60.0, 240.0)  # minutes that something is over before it is resolved
-KEPT = Decimal("0.8")
-JOINED = 0.2  # of the incidents, at least: fewer are not worth that all stay open for longer
+def _owners(watched: Condition, weights: Iterable[Breach | Weight]) -> int:
+    return len({each.owner for each in weights} - {""}) if watched.is_owned else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Longer:
-    """What would be opened if it had to last so many minutes; `is_better`: of fewer incidents that
-    still tell of most dollars those of the longest wait.
-    """
-
-    minutes: float
-    tried: BackTest
-    kept: Decimal | None  # of the dollars; None = there are none
-    is_better: bool
-
-
-def longer(tried: BackTest, minutes: float) -> list[Longer]:
-    """Of longer waits than these minutes, as far as each opens something, and fewer."""
-    whole_usd = tried.cost_usd
-    counts = {len(tried.trials)}
-    rows = []
-    for times in LONGER:
-        kept = tried.lasting(minutes * times)
-        if len(kept.trials) and len(kept.trials) not in counts:
-            counts.add(len(kept.trials))
-            share = kept.cost_usd / whole_usd if whole_usd else None
-            rows.append(Longer(minutes * times, kept, share, is_better=False))
-    good = [row for row in rows if row.kept is not None and row.kept >= KEPT]
-    return [replace(row, is_better=row in good[-1:]) for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """About how many incidents there would be if each resolved only after it was over for so many
-    minutes; `is_better`: the shortest that joins most of what can be joined.
-    """
-
-    minutes: float
-    count: int
-    is_better: bool
-
-
-def later(tried: BackTest, minutes: float) -> list[Later]:
-    """Of longer times to resolve after than these minutes, as far as each makes fewer incidents;
-    what never fired in between joins nothing.
-    """
-    whole = fewest = tried.joined(minutes)
-    rows: list[Later] = []
-    for longer_minutes in RESOLVES:
-        count = tried.joined(longer_minutes)
-        if longer_minutes > minutes and count < fewest:
-            rows.append(Later(longer_minutes, count, is_better=False))
-            fewest = count
-    least = max((whole - fewest) / 2, whole * JOINED)
-    good = [row for row in rows if whole - row.count >= least]
-    return [replace(row, is_better=row in good[:1]) for row in rows]
+def _cost_usd(weights: Iterable[Breach | Weight]) -> Decimal:
+    costs = (each.cost_usd for each in weights)
+    return sum((cost for cost in costs if cost is not None), Decimal(0))
 
 
 def _name(weight: Breach | Weight) -> str:
     return (weight.name or weight.where) if isinstance(weight, Breach) else weight.owner
-
-
-def _begin(episode: Episode) -> int:
-    return episode.since_ms
 
 
 def _nothing() -> None:
@@ -304,22 +251,105 @@ def back_test(
 
     Raises RefusedFieldError where no history is kept of what it watches.
     """
-    watch = _watch(watched, settings, interval)
+    watch = replace(_watch(watched, settings, interval), looks_on_ms=LOOKS_ON_MS)
     measured = watched.measure(watch)
     on_step()
     fired = _fired(measured, watch, settings)
     missing = _missing(measured, watch, fired)
     on_step()
-    verdicts = _verdicts(watched, interval)
-    weighed = [
-        Weighed(episode, weight, _verdict(episode, verdicts))
-        for episode, weight in _within(watched, watch, scope, fired)
-    ]
+    within = _within(watched, watch, scope, fired)
+    others = _OtherTimes(watched, watch, scope, measured, fired, within)
+    waits = others.waits()
+    endings = others.endings()
     on_step()
-    weighed.sort(key=lambda row: -row.episode.since_ms)
     unseen = _count_within(watched, watch, scope, missing)
-    trials = Trials(watched, watch, tuple(weighed))
-    return BackTest(interval, trials, unseen, _peak(trials, scope))
+    trials = Trials(watched, watch, _weighed(within, _verdicts(watched, interval)))
+    return BackTest(interval, trials, unseen, _peak(trials, scope), waits, endings)
+
+
+def _weighed(
+    within: Iterable[tuple[Episode, Breach | Weight]], verdicts: Mapping[str, Sequence[Incident]]
+) -> tuple[Weighed, ...]:
+    """The newest first."""
+    rows = [Weighed(each, weight, _verdict(each, verdicts)) for each, weight in within]
+    return tuple(sorted(rows, key=lambda row: -row.episode.since_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherTimes:
+    """What was measured for a rule, judged as it would be with other times: what it lacks of them
+    begins anew after each pause, as it does for any rule. `fired` are its own, `within` those that
+    the scope is about.
+    """
+
+    watched: Condition
+    watch: Watch
+    scope: Sequence[Matcher]
+    measured: Measured
+    fired: Sequence[Episode]
+    within: Sequence[tuple[Episode, Breach | Weight]]
+
+    def waits(self) -> tuple[Wait, ...]:
+        """Longer ones. Most are the rule's own episodes, which are weighed already."""
+        settings = self.watch.settings
+        every = [settings.minutes * times for times in LONGER]
+        # nothing that was so for a shorter time in all lasts as long
+        lasting = self._of(_subjects_lasting(self.measured, every[0] * MINUTE_MS))
+        several = [
+            _fired(lasting, self.watch, replace(settings, minutes=minutes)) for minutes in every
+        ]
+        weights = self._weights_of({_place(each): each for each in chain.from_iterable(several)})
+        return tuple(
+            self._wait(minutes, [weights[_place(each)] for each in fired])
+            for minutes, fired in zip(every, several, strict=True)
+        )
+
+    def endings(self) -> tuple[Ending, ...]:
+        """Later ones. What fired once is one incident, however late it resolves."""
+        settings = self.watch.settings
+        times = Counter(each.subject for each in self.fired)
+        subjects = [each.subject for each, _ in self.within]
+        once = sum(times[subject] == 1 for subject in subjects)
+        again = self._of({subject for subject in subjects if times[subject] > 1})
+        return tuple(
+            Ending(minutes, once + self._count(again, replace(settings, clear_minutes=minutes)))
+            for minutes in RESOLVES
+            if minutes > settings.clear_minutes
+        )
+
+    def _of(self, subjects: Collection[str]) -> Measured:
+        spans = {each: self.measured.spans[each] for each in subjects}
+        return replace(self.measured, spans=spans)
+
+    def _count(self, measured: Measured, settings: Settings) -> int:
+        fired = _fired(measured, self.watch, settings)
+        return _count_within(self.watched, self.watch, self.scope, fired)
+
+    def _weights_of(self, episodes: Mapping[Place, Episode]) -> dict[Place, Breach | Weight | None]:
+        """None where the scope is not about it."""
+        own = {_place(each) for each in self.fired}
+        others = [each for place, each in episodes.items() if place not in own]
+        within = [*self.within, *_within(self.watched, self.watch, self.scope, others)]
+        return {**dict.fromkeys(episodes), **{_place(each): weight for each, weight in within}}
+
+    def _wait(self, minutes: float, weights: Sequence[Breach | Weight | None]) -> Wait:
+        there = [each for each in weights if each is not None]
+        return Wait(minutes, len(there), _owners(self.watched, there), _cost_usd(there))
+
+
+def _subjects_lasting(measured: Measured, least_ms: float) -> list[str]:
+    """Those that were in breach for so long in all."""
+    return [
+        subject
+        for subject, spans in measured.spans.items()
+        if sum(end_ms - start_ms for start_ms, end_ms, at in spans if at == Level.BREACH)
+        >= least_ms
+    ]
+
+
+def _place(episode: Episode) -> Place:
+    """By which it weighs what another one does, whenever each fired."""
+    return episode.subject, episode.since_ms, episode.until_ms
 
 
 def _peak(trials: Trials, scope: Sequence[Matcher]) -> Peak | None:

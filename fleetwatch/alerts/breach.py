@@ -245,13 +245,15 @@ class Settings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """What a condition is asked: these settings, over [start_ms, end_ms); and in any case of the
-    subjects that fire already.
+    subjects that fire already. `looks_on_ms`: for how long after each breach what its subject did
+    is asked, though the settings need less.
     """
 
     settings: Settings
     start_ms: int
     end_ms: int
     firing: Mapping[str, Firing] = field(default_factory=dict)
+    looks_on_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

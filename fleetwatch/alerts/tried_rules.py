@@ -6,7 +6,16 @@ from typing import Any
 import msgspec
 
 from fleetwatch.alerts import matchers
-from fleetwatch.alerts.back_test import STEPS, BackTest, Peak, Trials, Weighed, back_test
+from fleetwatch.alerts.back_test import (
+    STEPS,
+    BackTest,
+    Ending,
+    Peak,
+    Trials,
+    Wait,
+    Weighed,
+    back_test,
+)
 from fleetwatch.alerts.back_test_runs import Asked, OnStep
 from fleetwatch.alerts.breach import Breach, Settings, Watch, Weight
 from fleetwatch.alerts.conditions import condition
@@ -67,6 +76,8 @@ def _kept(tried: BackTest) -> dict[str, Any]:
             "watch": tried.trials.watch,
             "missing": tried.missing,
             "peak": tried.peak,
+            "waits": tried.waits,
+            "endings": tried.endings,
             "weighed": [
                 {
                     "episode": row.episode,
@@ -85,7 +96,10 @@ def _back_test(run: BackTestRun, kept: Mapping[str, Any], interval: Interval) ->
     watch = msgspec.convert(kept["watch"], Watch)
     weighed = tuple(map(_weighed, kept["weighed"]))
     peak = msgspec.convert(kept.get("peak"), Peak | None)
-    return BackTest(interval, Trials(watched, watch, weighed), kept["missing"], peak)
+    waits = msgspec.convert(kept.get("waits", ()), tuple[Wait, ...])
+    endings = msgspec.convert(kept.get("endings", ()), tuple[Ending, ...])
+    trials = Trials(watched, watch, weighed)
+    return BackTest(interval, trials, kept["missing"], peak, waits, endings)
 
 
 def _weighed(row: Mapping[str, Any]) -> Weighed:

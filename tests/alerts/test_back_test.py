@@ -1,12 +1,12 @@
 """A rule tried on history says what the live evaluator did."""
 
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts.back_test import Later, back_test, later
-from fleetwatch.alerts.back_test import longer as longer_waits
+from fleetwatch.alerts.back_test import Wait, back_test
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
@@ -16,6 +16,8 @@ from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
 from fleetwatch.alerts.services import evaluate, settings_of
+from fleetwatch.alerts.suggested_times import Later, later
+from fleetwatch.alerts.suggested_times import longer as longer_waits
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import Interval
 from tests import stored_runs
@@ -57,9 +59,9 @@ def test_a_longer_wait_is_suggested_that_opens_fewer_and_still_tells_of_most_dol
         ran(gpu, "active", minutes, minutes + 10, job=job)
     a_rate("4", gpu=gpu)
 
-    rows = longer_waits(tried(rule, -60, 700), 30)
+    rows = longer_waits(tried(rule, -60, 700))
 
-    assert [(row.minutes, len(row.tried.trials), row.is_better) for row in rows] == [(60, 1, True)]
+    assert [(row.minutes, row.incidents, row.is_better) for row in rows] == [(60, 1, True)]
     assert round(rows[0].kept, 2) == Decimal("0.90")
 
 
@@ -67,7 +69,67 @@ def test_without_anything_that_lasts_longer_nothing_is_suggested():
     rule = a_rule()
     ran(a_gpu(), "quiet", 0, 35, job=a_job())
 
-    assert longer_waits(tried(rule, -60, 60), 30) == []
+    assert longer_waits(tried(rule, -60, 60)) == []
+
+
+def test_a_longer_wait_begins_anew_after_a_pause_that_ends_no_incident():
+    """At $4 an hour one job idles for twice 50 minutes, five apart, which is one incident ($6.67),
+    and another one for 70 minutes on end ($4.67): an hour on end is the other one's alone, 41 %.
+    """
+    rule = a_rule(clear_minutes=15)
+    pausing, resting = a_gpu(node="n1"), a_gpu(node="n2")
+    a_rate("4", gpu=pausing)
+    job = a_job(key="slurm/della/1", user="ana")
+    for start, end, what in ((0, 50, "quiet"), (50, 55, "active"), (55, 105, "quiet")):
+        ran(pausing, what, start, end, job=job)
+    ran(pausing, "active", 105, 130, job=job)
+    other = a_job(key="slurm/della/2", user="ben")
+    ran(resting, "quiet", 0, 70, job=other)
+    ran(resting, "active", 70, 130, job=other)
+
+    done = tried(rule, -60, 200)
+
+    assert (len(done.trials), round(done.cost_usd, 2)) == (2, Decimal("11.33"))
+    assert [(wait.minutes, wait.incidents) for wait in done.waits] == [(60, 1), (120, 0), (240, 0)]
+    [row] = longer_waits(done)
+    assert (row.owners, round(row.cost_usd, 2), row.is_better) == (1, Decimal("4.67"), False)
+    assert round(row.kept, 2) == Decimal("0.41")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["job_idle", "gpu_idle", "orphaned", "job_spinning"])
+def test_other_times_come_to_what_a_rule_that_is_set_so_would_open(name, seed):
+    """A random day of four jobs that pause, and are not seen, for minutes and for hours."""
+    dice = random.Random(f"{name} {seed}")
+    watched = condition(name)
+    what = {"orphaned": "orphaned", "job_spinning": "spinning"}.get(name, "quiet")
+    for number in range(4):
+        gpus = [a_gpu(node=f"n{number}", uuid=f"GPU-{number}-{place}") for place in (0, 1)]
+        job = a_job(key=f"slurm/della/{number}", kind="batch")
+        ran(gpus[1], "active" if name == "gpu_idle" else what, 0, 1200, job=_holder(job, what))
+        minute = 0
+        while minute < 1200:
+            end = minute + dice.choice((5, 10, 25, 40, 70, 300))
+            does = dice.choice((what, what, what, "active", "unobserved"))
+            ran(gpus[0], does, minute, end, job=_holder(job, does))
+            minute = end
+    a_rate("4", gpu=gpus[0])
+    settings = replace(watched.usual, minutes=10, clear_minutes=dice.choice((0, 8)))
+    over = Interval(at(-60), at(1500))
+
+    done = back_test(watched, settings, (), over)
+
+    for wait in done.waits:
+        so = back_test(watched, replace(settings, minutes=wait.minutes), (), over)
+        assert wait == Wait(wait.minutes, len(so.trials), so.owners, so.cost_usd)
+    for ending in done.endings:
+        so = back_test(watched, replace(settings, clear_minutes=ending.minutes), (), over)
+        assert ending.incidents == len(so.trials)
+    assert len(done.trials) > done.endings[-1].incidents
+
+
+def _holder(job, condition_name):
+    return None if condition_name == "orphaned" else job
 
 
 def test_what_resolves_later_joins_what_comes_again():
@@ -75,15 +137,16 @@ def test_what_resolves_later_joins_what_comes_again():
     rule = a_rule()
     gpu = a_gpu()
     job = a_job()
-    for begin, end in ((0, 35), (45, 80), (180, 215)):
+    for begin, end, again in ((0, 35, 45), (45, 80, 180), (180, 215, 220)):
         ran(gpu, "quiet", begin, end, job=job)
-        ran(gpu, "active", end, end + 5, job=job)
+        ran(gpu, "active", end, again, job=job)
     done = tried(rule, -60, 300)
 
     assert len(done.trials) == 3
-    assert [done.joined(minutes) for minutes in (9, 10, 99, 100)] == [3, 2, 2, 1]
-    assert later(done, 0) == [Later(15, 2, is_better=True), Later(240, 1, is_better=False)]
-    assert later(done, 15) == [Later(240, 1, is_better=True)]
+    assert later(done) == [Later(15, 2, is_better=True), Later(240, 1, is_better=False)]
+
+    rule.clear_minutes = 15
+    assert later(tried(rule, -60, 300)) == [Later(240, 1, is_better=True)]
 
 
 def test_what_joins_less_than_a_fifth_is_not_suggested():
@@ -97,7 +160,7 @@ def test_what_joins_less_than_a_fifth_is_not_suggested():
     ran(gpu, "quiet", 45, 80, job=job)
     ran(gpu, "active", 80, 85, job=job)
 
-    assert later(tried(rule, -60, 300), 0) == [Later(15, 6, is_better=False)]
+    assert later(tried(rule, -60, 300)) == [Later(15, 6, is_better=False)]
 
 
 def test_what_telemetry_was_missing_for_is_counted_apart():

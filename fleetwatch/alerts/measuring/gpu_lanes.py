@@ -47,6 +47,7 @@ def _rows(watch: Watch, condition: str) -> Ints:
         "unseen": list(UNSEEN),
         # the first of them says that it is over, unless it is to be clear for longer
         "following": None if watch.settings.clear_minutes else 1,
+        "looks_on_ms": 0 if watch.settings.clear_minutes else watch.looks_on_ms,
         "subjects": list(watch.firing),
         "start_ms": watch.start_ms,
         "end_ms": watch.end_ms,

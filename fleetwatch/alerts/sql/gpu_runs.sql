@@ -2,8 +2,9 @@
 -- wanted condition in the period, what they did in it and what each was seen to do first afterwards (what it does besides
 -- begins and ends nothing); of those that are asked for, all.
 -- In:  conditions (text[]): all there are; wanted (text): one of spinning and orphaned; unseen (text[]): those in which
---      nobody saw it; following (int): how many are read after each, NULL = all up to the next; subjects (text[]): UUIDs;
---      start_ms, end_ms (bigint): the period.
+--      nobody saw it; following (int): how many are read after each, NULL = all up to the next; looks_on_ms (bigint): for
+--      how long after each all are read in any case (twice: nobody counts them); subjects (text[]): UUIDs; start_ms,
+--      end_ms (bigint): the period.
 -- Again: safe, it only reads. Runs of one GPU that no job holds overlap no others of it.
 WITH subject AS MATERIALIZED (
     SELECT gpu.id
@@ -47,6 +48,16 @@ FROM (
         candidate.node_id, candidate.gpu_id, trouble.end_ms, trouble.next_ms, array_append(%(unseen)s::text[], %(wanted)s),
         %(following)s::bigint
     ) AS seen
+    UNION ALL
+    SELECT candidate.gpu_id, seen.condition, seen.start_ms, seen.end_ms
+    FROM trouble
+    JOIN candidate ON candidate.uuid = trouble.uuid
+    CROSS JOIN LATERAL alerts_runs_after(
+        candidate.node_id, candidate.gpu_id, trouble.end_ms,
+        least(trouble.next_ms, trouble.end_ms + %(looks_on_ms)s::bigint),
+        array_append(%(unseen)s::text[], %(wanted)s), NULL::bigint
+    ) AS seen
+    WHERE %(looks_on_ms)s::bigint > 0
     UNION ALL
     SELECT told.gpu_id, told.condition, told.start_ms, told.end_ms
     FROM subject

@@ -20,8 +20,8 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import back_test_runs, matchers, tried_rules
-from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
-from fleetwatch.alerts.breach import Condition, Settings
+from fleetwatch.alerts.back_test import BackTest, back_test
+from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.muting import ACCEPTED
@@ -29,6 +29,7 @@ from fleetwatch.alerts.models import BackTestRun, Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.selectors import views_of, visible_incidents
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
+from fleetwatch.alerts.suggested_times import later, longer
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.forms.matcher_fields import NAMES, day_choices
@@ -199,8 +200,8 @@ def _otherwise(
     """What longer waits, and later ends, would come to."""
     waits = _base(own, terms, tried, saved, "minutes")
     ends = _base(own, terms, tried, saved, "clear_minutes")
-    waits_longer = longer(waits.outcome, waits.settings.minutes)
-    ends_later = later(ends.outcome, ends.settings.clear_minutes)
+    waits_longer = longer(waits.outcome)
+    ends_later = later(ends.outcome)
     return {
         "longer": waits_longer,
         "longer_is_suggested": any(row.is_better for row in waits_longer),
@@ -217,7 +218,6 @@ class _Base(NamedTuple):
     """What suggestions are compared with: the rule as it is saved, or as it is tried."""
 
     outcome: BackTest
-    settings: Settings
     is_saved: bool
 
 
@@ -229,8 +229,8 @@ def _base(
     """
     alike = replace(terms.settings, **{setting: getattr(own.settings, setting)})
     if (alike, terms.scope) == (own.settings, own.scope):
-        return _Base(saved or tried, own.settings, is_saved=True)
-    return _Base(tried, terms.settings, is_saved=False)
+        return _Base(saved or tried, is_saved=True)
+    return _Base(tried, is_saved=False)
 
 
 @require_POST
