@@ -240,6 +240,13 @@ class Incident(models.Model):
             return is_acceptance(self.muted)
         return self.verdict == self.Verdict.REJECTED or was_agreed(self.muted)
 
+    @property
+    def agreement(self) -> str:
+        """Until when and why it is no waste, where that is kept with it; "" else: it may have been
+        snoozed instead, and be over since.
+        """
+        return self.muted if was_agreed(self.muted) else ""
+
     def stands(self, now: datetime) -> str:
         """How it is called now, by a key of the inbox's tabs: what is over before all else, then
         what is no waste, then what is snoozed.

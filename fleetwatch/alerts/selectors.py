@@ -16,7 +16,8 @@ from fleetwatch.lib.intervals import Interval, clock_ms, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
-DECISIONS = ("ack", "snooze", "not_waste")
+AGREEMENTS = ("not_waste",)
+DECISIONS = ("ack", "snooze", *AGREEMENTS)
 PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 
@@ -132,17 +133,21 @@ def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
 
 
 def with_decisions(views: Iterable[IncidentView]) -> list[IncidentView]:
-    """The views, each with who decided of it last, and why."""
+    """The views, each with who decided of it last, and why; of what is no waste who said so. No
+    acknowledgement or snooze is left of what is over.
+    """
     every = list(views)
-    texts = decisions([each.incident.pk for each in every])
+    going_on = [each.incident.pk for each in every if each.incident.resolved_at is None]
+    agreed = [each.incident.pk for each in every if each.incident.is_accepted]
+    texts = decisions(going_on) | dict.fromkeys(agreed, "") | decisions(agreed, AGREEMENTS)
     return [replace(each, decided=texts.get(each.incident.pk, "")) for each in every]
 
 
-def decisions(incident_ids: Collection[int]) -> dict[int, str]:
+def decisions(incident_ids: Collection[int], kinds: Collection[str] = DECISIONS) -> dict[int, str]:
     """By incident who decided of it last (acknowledged or snoozed it, said that it is no waste) and
     why, as the reader may know; of what nobody decided of there is nothing.
     """
-    rows = IncidentEvent.objects.filter(incident__in=incident_ids, kind__in=DECISIONS)
+    rows = IncidentEvent.objects.filter(incident__in=incident_ids, kind__in=kinds)
     events = list(rows.select_related("by", "person").order_by("at", "pk"))
     show_people(events, "by", "person")
     return {

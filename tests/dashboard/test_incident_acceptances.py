@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -68,6 +68,19 @@ def test_what_is_over_says_so_too_and_stands_under_the_same_tab(admin, over):
     assert "Those that are resolved among them: 1." in listed
     assert "by ann: a workshop" in listed
     assert "whether job slurm/della/7 is still needed" not in page
+
+
+def test_what_was_snoozed_and_agreed_once_it_was_over_is_listed_with_its_agreement(admin, over):
+    """Snoozed at 10:00 until 22:00, over at 11:00, agreed at noon."""
+    over.events.create(at=NOW - timedelta(hours=2), kind="snooze", text="snoozed until 22:00")
+    Incident.objects.filter(pk=over.pk).update(muted="snoozed until 20 Nov 2026, 22:00 UTC")
+
+    before = in_text(text(admin, "/alerts?state=resolved"))
+    accept(admin, over)
+
+    listed = in_text(text(admin, "/alerts?state=resolved"))
+    assert "Agreed as not waste, until 27 Nov 2026, 12:00 UTC by ann: a workshop" in listed
+    assert ("nooze" in before.partition("Incidents")[2], "until 22:00" in listed) == (False, False)
 
 
 def test_what_is_snoozed_and_no_waste_is_no_waste(admin):

@@ -26,7 +26,7 @@ MAX_CHOICES = 200
 MAX_NAME = 200
 LOOKS_BACK = timedelta(days=7)
 ACTED_ON = ("firing", "acknowledged", "snoozed", "accepted")
-DECIDED = ("acknowledged", "snoozed", "accepted")
+DECIDED = ("acknowledged", "snoozed", "accepted", "resolved")
 SORTS = {
     "critical": "critical first",
     "burning": "burning",
