@@ -64,7 +64,7 @@ def test_what_is_over_says_so_too_and_stands_under_the_same_tab(admin, over):
 
     assert SAID in page
     assert "resolved agreed as not waste" in page
-    assert "Agreed as not waste 0 Pending 0 Resolved 1 (1 of them agreed as not waste)" in listed
+    assert "Agreed as not waste 1 Pending 0 Resolved 1 (1 of them agreed as not waste)" in listed
     assert "Those that are resolved among them: 1." in listed
     assert "by ann: a workshop" in listed
     assert "whether job slurm/della/7 is still needed" not in page

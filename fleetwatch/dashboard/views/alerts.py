@@ -70,7 +70,8 @@ def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
     """How many are in each state, of what goes on, and of what was resolved lately."""
     counts = inbox.counts(rows, now)
     over = inbox.over_sums(rows, now - LOOKS_BACK)
-    by_state = {**counts, "resolved": over.count}
+    agreed = counts["accepted"] + over.accepted  # its tab lists those that are over too
+    by_state = {**counts, "accepted": agreed, "resolved": over.count}
     return {
         "tabs": [(state, label, by_state[state]) for state, label in INCIDENT_STATES.items()],
         "open_count": sum(counts.values()),
