@@ -1,9 +1,11 @@
 """How an incident that is over, quiet or left says so on its page and in the list."""
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from fleetwatch.alerts.messaging.group_news import read_news
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification, Rule
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -11,6 +13,7 @@ from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
+from tests.diagnosis import told
 from tests.markup import in_text
 from tests.notify.factories import slack_channel
 
@@ -117,3 +120,24 @@ def test_what_nobody_acknowledged_up_to_the_last_step_says_that_nobody_is_left(
 
     assert ("nobody is left to escalate to" in shown) == is_last
     assert ("Reminders are off for this rule: set one" in shown) == is_last
+
+
+def test_what_to_do_if_it_comes_back_is_one_advice_on_its_page_and_in_the_message_of_its_end(admin):
+    """Of a session that works again the job's finding says it; nobody is asked besides."""
+    job = factories.job("slurm/della/7", kind="interactive")
+    gpu = factories.gpu(factories.node())
+    began_at = NOW - timedelta(hours=1)
+    told.cause("idle_held", of=job, on=gpu, start=began_at)
+    told.finding(job, "idle_held", first_ms=to_ms(began_at), last_ms=to_ms(NOW))
+    group = IncidentGroup.objects.create(
+        rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+    )
+    over = incident(job.key, group=group, resolved_at=NOW, resolution=PROMISE)
+
+    page = in_text(text(admin, f"/incidents/{over.pk}"))
+    message = read_news([group])[0].message(ZoneInfo("UTC"), NOW)
+
+    advice = message.text.partition("If it comes back: ")[2]
+    assert advice
+    assert f"If it comes back {advice}" in page
+    assert "is still needed" not in page

@@ -2,7 +2,7 @@
 what people do about it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import cast
@@ -41,6 +41,7 @@ from fleetwatch.alerts.incidents.incident_history import (
 from fleetwatch.alerts.incidents.late_incidents import late_reason
 from fleetwatch.alerts.measuring.likely_causes import likely
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
+from fleetwatch.alerts.messaging.page_steps import left
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import (
     IncidentView,
@@ -58,6 +59,7 @@ from fleetwatch.dashboard.incident_places import is_page_seen, places
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page
+from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -311,22 +313,32 @@ def _extent(view: IncidentView) -> Context:
 
 
 def _advice(view: IncidentView, now: datetime) -> Context:
-    """The likely cause, what to do step by step, and what else there is to say of it."""
+    """The likely cause, what to do step by step, and what else there is to say of it; of what is
+    over what the message of its end says.
+    """
     breach = view.breach
     why = likely(breach, now)
-    steps, texts = incident_pages.steps(breach, why)
+    is_over = view.incident.ended_ms is not None
+    steps, texts = incident_pages.steps(left(breach) if is_over else breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
-        is_accepted = view.incident.is_accepted
-        ask = incident_pages.ask_owner(breach)
-        others = [
-            step
-            for step in steps
-            if step.code != breach.command and not ask.text.startswith(step.text)
-        ]
-        is_left = is_accepted or incident_pages.job_end_ms(breach) is not None
-        steps = others if is_left else [ask, *others]
+        is_mended = is_over and why is not None and why.finding_id is not None
+        steps = _without_ending(view, steps, is_mended=is_mended)
     notes = incident_pages.notes(texts, breach.label("kind"))
     return {"likely": why, "steps": steps, "step_notes": notes}
+
+
+def _without_ending(view: IncidentView, steps: Sequence[Step], *, is_mended: bool) -> list[Step]:
+    """The steps of a job that is not to be ended: who holds it is asked first, where it runs and
+    nobody said what it is for, and no step mends it.
+    """
+    breach = view.breach
+    ask = incident_pages.ask_owner(breach)
+    others = [
+        step for step in steps if step.code != breach.command and not ask.text.startswith(step.text)
+    ]
+    has_ended = incident_pages.job_end_ms(breach) is not None
+    is_asked = not (is_mended or has_ended or view.incident.is_accepted)
+    return [ask, *others] if is_asked else others
 
 
 def _curve(view: IncidentView, period: Period) -> incident_pages.Curve | None:
