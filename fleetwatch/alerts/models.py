@@ -303,6 +303,14 @@ class Incident(models.Model):
         return self.since_ms if self.fired_ms is None else self.fired_ms
 
     @property
+    def limit_ms(self) -> int:
+        """When its limit was reached, counted from when it began as its page says: of what judges
+        late its rule may have seen less when it fired.
+        """
+        earlier_ms = self.since_ms - int(self.facts.get("since_ms", self.since_ms))
+        return self.fired_or_since_ms - max(0, earlier_ms)
+
+    @property
     def of_condition(self) -> dict[str, Any]:
         """What only the rule's condition knows of it."""
         own: dict[str, Any] = self.facts.get("facts", {})

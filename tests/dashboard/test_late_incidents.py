@@ -17,11 +17,13 @@ from tests.telemetry.factories import make_batch, make_node, store
 pytestmark = pytest.mark.django_db
 FIRED_AT = NOW - timedelta(hours=10)
 RAISED_AT = NOW - timedelta(minutes=5)
+SINCE_MS = to_ms(FIRED_AT - timedelta(minutes=30))
 
 
 def timeline(client, **fields) -> str:
     """What the page says of one that was raised ten hours late."""
-    one = incident(**({"fired_ms": to_ms(FIRED_AT), "opened_at": RAISED_AT} | fields))
+    usual = {"since_ms": SINCE_MS, "fired_ms": to_ms(FIRED_AT), "opened_at": RAISED_AT}
+    one = incident(**(usual | fields))
     IncidentEvent.objects.create(incident=one, at=FIRED_AT, kind="fired", text="idle")
     return in_text(text(client, f"/incidents/{one.pk}")).partition("Timeline")[2]
 
@@ -34,6 +36,25 @@ def test_what_was_so_when_its_rule_began_to_watch_says_that(admin):
     assert "its limit was reached Fri 20 Nov, 02:00, before the rule began to watch" in shown
     listed = in_text(text(admin, "/alerts"))
     assert "raised Fri 20 Nov, 11:55, when its rule began to watch" in listed
+
+
+def test_a_limit_fits_since_when_it_is_so_and_what_a_rule_saw_with_its_first_looks_is_not_late(
+    admin,
+):
+    """The rule saw half an hour from 01:30 on, its page knows of it since 01:00; the rule began to
+    watch at 11:50, ten minutes after the data of that time had come.
+    """
+    begun_ms = to_ms(RAISED_AT - timedelta(minutes=5))
+    Rule.objects.filter(condition="job_idle").update(begun_ms=begun_ms)
+    node = make_node("gpu-99")
+    late = {"starts": [SINCE_MS, to_ms(FIRED_AT)], "boot_start_ms": SINCE_MS - 60_000}
+    store(node, make_batch(node, **late), received_at=NOW - timedelta(minutes=20))
+    since = {"since_ms": to_ms(FIRED_AT - timedelta(hours=1)), "labels": {"node": ("gpu-99",)}}
+
+    shown = timeline(admin, facts=since)
+
+    assert "its limit was reached Fri 20 Nov, 01:30, before the rule began to watch" in shown
+    assert "data came" not in shown
 
 
 def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):

@@ -10,12 +10,13 @@ from fleetwatch.budgets import calendar
 from fleetwatch.budgets.budgets import WHOLE_FLEET, counting
 from fleetwatch.budgets.models import Budget
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.notify import wording
 from fleetwatch.operations.selectors import first_run_since
 from fleetwatch.telemetry.arrivals import first_received_at
 
 FIRST_LOOK = "before the rule began to watch"
+FIRST_LOOKS_MS = 10 * MINUTE_MS  # of diagnosis, and of the rule at that, since it watches
 BUDGET_NEWER = "before this budget was set"
 NOT_LOOKED = "and until it was raised the hub looked at no rule"
 
@@ -28,7 +29,7 @@ def late_reason(incident: Incident) -> str:
         return ""
     if _is_of_newer_budget(incident):
         return BUDGET_NEWER
-    if incident.was_so_at_first_look:
+    if _was_so_before(incident):
         return FIRST_LOOK
     return NOT_LOOKED if _nobody_looked(incident) else _data_came(incident)
 
@@ -38,18 +39,28 @@ def late_in_words(incident: Incident, clock: Callable[[int], str]) -> str:
     if not incident.is_raised_late:
         return ""
     reason = late_reason(incident)
-    return f"its limit was reached {clock(incident.fired_or_since_ms)}{reason and f', {reason}'}"
+    return f"its limit was reached {clock(incident.limit_ms)}{reason and f', {reason}'}"
+
+
+def _was_so_before(incident: Incident) -> bool:
+    """Whether it was raised by the first looks of its rule at what was so before: then it does not
+    matter when its data came.
+    """
+    begun_ms = incident.rule.begun_ms
+    if begun_ms is None or incident.limit_ms >= begun_ms:
+        return False
+    return to_ms(incident.opened_at) - begun_ms < FIRST_LOOKS_MS
 
 
 def _nobody_looked(incident: Incident) -> bool:
     """Whether the hub looked at no rule for long after the limit was reached, and its first look
     since raised it.
     """
-    first_at = first_run_since(EVALUATION, from_ms(incident.fired_or_since_ms))
+    first_at = first_run_since(EVALUATION, from_ms(incident.limit_ms))
     if first_at is None:
         return False
     first_ms = to_ms(first_at)
-    has_waited = first_ms - incident.fired_or_since_ms >= RAISED_LATE_MS
+    has_waited = first_ms - incident.limit_ms >= RAISED_LATE_MS
     return has_waited and 0 <= to_ms(incident.opened_at) - first_ms < RAISED_LATE_MS
 
 
@@ -59,10 +70,10 @@ def _data_came(incident: Incident) -> str:
     node = Node.objects.filter(name=names[0]).first() if len(names) == 1 else None
     if node is None:
         return ""
-    received_at = first_received_at(node.pk, incident.fired_or_since_ms)
+    received_at = first_received_at(node.pk, incident.limit_ms)
     if received_at is None:
         return ""
-    late_ms = to_ms(received_at) - incident.fired_or_since_ms
+    late_ms = to_ms(received_at) - incident.limit_ms
     return f"its data came {wording.duration(late_ms)} late" if late_ms >= RAISED_LATE_MS else ""
 
 
@@ -73,6 +84,6 @@ def _is_of_newer_budget(incident: Incident) -> bool:
     slug = slug_of(incident.subject)
     of_team = {"team": None} if slug == WHOLE_FLEET else {"team__slug": slug}
     rows = Budget.objects.filter(created_at__lte=incident.opened_at, **of_team)
-    fired_at = from_ms(incident.fired_or_since_ms)
+    fired_at = from_ms(incident.limit_ms)
     budget = counting(rows, calendar.month_of(fired_at, zone()))
     return budget is not None and budget.created_at > fired_at
