@@ -55,6 +55,12 @@ def batch(node: DemoNode, block: Block) -> wire.Batch:
     )
 
 
+def has_events(node: DemoNode, block: Block) -> bool:
+    """Whether a driver says something in it: only that of the faulty GPU does."""
+    simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
+    return bool(simulated.events_between(block.start_ms, block.end_ms))
+
+
 def without_windows(node: DemoNode, block: Block) -> wire.Batch:
     """The same batch, its windows left out."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)

@@ -46,6 +46,11 @@ def missing_chapters(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
     return sorted(chapters, key=lambda chapter: (-chapter.block.start_ms, chapter.member.name))
 
 
+def of_faults(chapters: Sequence[Chapter]) -> list[Chapter]:
+    """Those in which a driver says something: an incident that is told tells what came before."""
+    return [each for each in chapters if scenario.has_events(each.member, each.block)]
+
+
 def store(
     chapters: Sequence[Chapter], *, clock: Callable[[], datetime]
 ) -> Iterator[tuple[date, int]]:

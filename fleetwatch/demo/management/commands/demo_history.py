@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.demo import demo_decisions, demo_fixes, demo_incidents, demo_reports, fleet
-from fleetwatch.demo.services import Chapter, missing_chapters, store
+from fleetwatch.demo.services import Chapter, missing_chapters, of_faults, store
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
@@ -49,11 +49,11 @@ class Command(HubCommand):
         if not 1 <= options["days"] <= 90 or not 1 <= options["gpus"] <= 1024:
             raise CommandError("--days is 1 to 90, --gpus is 1 to 1024")
         until = _moment(options["until"]) if options["until"] else timezone.now()
+        asked = {"gpus": options["gpus"], "days": options["days"], "until": until}
         if options["fixes"]:
+            self._store(of_faults(missing_chapters(**asked)))
             self._tell_incidents()
-        chapters = missing_chapters(gpus=options["gpus"], days=options["days"], until=until)
-        if chapters:
-            self._store(chapters)
+        self._store(missing_chapters(**asked))
         self._say("history is complete")
         if options["fixes"]:
             self._decide_fixes(options["days"])
@@ -64,6 +64,8 @@ class Command(HubCommand):
         self._say(f"incidents acted on={demo_incidents.act_on_some(timezone.now())}")
 
     def _store(self, chapters: Sequence[Chapter]) -> None:
+        if not chapters:
+            return
         with record_run("demo.history") as did:
             did.update(windows=0, batches=len(chapters))
             for day, windows in store(chapters, clock=timezone.now):
