@@ -38,6 +38,11 @@ def counted(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
+def all_of(count: int) -> str:
+    """ "both" of two, "all 3"."""
+    return "both" if count == 2 else f"all {count:,}"
+
+
 def share(ratio: float | None) -> str:
     """A ratio as per cent, as pages round it: what is not all is never 100 %; None = unknown."""
     return UNKNOWN if ratio is None else rounding.percent(ratio)

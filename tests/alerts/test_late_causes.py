@@ -164,7 +164,7 @@ def test_jobs_that_are_told_together_share_a_line_of_their_cause():
     assert cause.startswith("slurm/della/1 and 1 more, likely: Waits for its input. The GPU works")
     assert fix.startswith("Fix: ")
     assert buttons == (
-        "Buttons that act do so on all 2 of them; those that open a page open the first one's,"
+        "Buttons that act do so on both of them; those that open a page open the first one's,"
         " slurm/della/1."
     )
     assert over.text.splitlines()[0] == cause

@@ -301,8 +301,9 @@ def test_a_resolved_incident_says_why_how_long_and_how_much():
     [
         ((3,), 1, "The only GPU of"),
         ((3,), 8, "1 of 8 GPUs of"),
-        ((3, 4), 2, "All 2 GPUs of"),
-        ((3, 4), 0, "All 2 GPUs of"),
+        ((3, 4), 2, "Both GPUs of"),
+        ((3, 4), 0, "Both GPUs of"),
+        ((3, 4, 5), 3, "All 3 GPUs of"),
     ],
 )
 def test_how_many_of_the_jobs_gpus(gpus, held, words):

@@ -389,7 +389,7 @@ def _how_many(facts: Facts) -> str:
         return f"{idle} GPU{'s' * (idle > 1)}"
     if held == 1:
         return "The only GPU"
-    return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
+    return f"{wording.all_of(held).capitalize()} GPUs" if idle == held else f"{idle} of {held} GPUs"
 
 
 def _advice(facts: Facts) -> tuple[tuple[str, ...], str]:

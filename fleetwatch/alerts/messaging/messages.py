@@ -249,8 +249,8 @@ def _acts_on(count: int, first: Breach) -> str:
     """Of how many incidents a button of a message of several is."""
     where = _called(first)
     return (
-        f"Buttons that act do so on all {count} of them; those that open a page open the first"
-        f" one's, {where}."
+        f"Buttons that act do so on {wording.all_of(count)} of them; those that open a page open"
+        f" the first one's, {where}."
     )
 
 
