@@ -1,8 +1,9 @@
-"""How an incident that is over ended, as it is said later: without promises that are past."""
+"""What came after an incident that is over, and whether its job goes on."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from fleetwatch.alerts.incidents.past_ends import how_it_ended, is_past, without_past
 from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED
 from fleetwatch.alerts.models import Incident, IncidentEvent
 from fleetwatch.alerts.stopped_words import OPENS_AGAIN
@@ -11,14 +12,9 @@ from fleetwatch.ledger import selectors as ledger
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
 
-def how_it_ended(incident: Incident, now: datetime) -> str:
-    """Why it is over; without that a new one may open, once that would have been."""
-    return _since_then(incident, incident.resolution, now)
-
-
 def say_what_came(incident: Incident, events: Iterable[IncidentEvent], now: datetime) -> None:
     """In memory alone: its history says what came after its end, as how_it_ended() leaves it."""
-    if OPENS_AGAIN not in incident.resolution or not _is_past(incident, now):
+    if OPENS_AGAIN not in incident.resolution or not is_past(incident, now):
         return
     later = Incident.objects.filter(
         rule=incident.rule, subject=incident.subject, pk__gt=incident.pk, fired_ms__isnull=False
@@ -27,7 +23,7 @@ def say_what_came(incident: Incident, events: Iterable[IncidentEvent], now: date
     what = f"; incident #{came} came after it" if came else ""
     for event in events:
         if event.kind == "resolved" and OPENS_AGAIN in event.text:
-            event.text = f"{_since_then(incident, event.text, now)}{what}"
+            event.text = f"{without_past(event.text, incident, now)}{what}"
     incident.resolution = f"{how_it_ended(incident, now)}{what}"
 
 
@@ -38,13 +34,3 @@ def is_held_still(incident: Incident, now: datetime) -> bool:
     running = Job.objects.filter(key=incident.subject, end_ms=None)
     job_id = running.values_list("pk", flat=True).first()
     return job_id is not None and bool(ledger.still_held([job_id], since_ms=to_ms(now) - HOUR_MS))
-
-
-def _since_then(incident: Incident, text: str, now: datetime) -> str:
-    return text.partition(OPENS_AGAIN)[0] if _is_past(incident, now) else text
-
-
-def _is_past(incident: Incident, now: datetime) -> bool:
-    """Whether it is over for longer than its rule waits."""
-    over_at = incident.resolved_at
-    return over_at is not None and now > over_at + timedelta(minutes=incident.rule.minutes)

@@ -239,10 +239,14 @@ def test_of_several_in_a_message_the_end_of_each_is_told_once_all_are_over_in_on
     assert run(100) == [("ops", "", "resolved")]
     message = Delivery.objects.last().message
     assert [row[0] for row in message["rows"]] == ["Job", "slurm/della/1", "slurm/della/2"]
+    waited = "Ends are told once all of a message are over: slurm/della/1 was over at 10:20 UTC."
+    assert message["text"].startswith(waited)
     ends = [
         [each.kind for each in timeline(row)].count("told_resolved") for row in (over, going_on)
     ]
     assert (ends, waits_for(Incident.objects.get(pk=over.pk))) == ([1, 1], [])
+    why = [timeline(row)[-1].text.partition("; told once ")[2] for row in (over, going_on)]
+    assert why == [f"all of its message were over, as #{going_on.pk}", ""]
 
 
 @pytest.mark.django_db
@@ -265,6 +269,10 @@ def test_another_job_that_joins_edits_the_message_and_is_mailed_once_an_hour_at_
     assert second == [("app", "U0ANA", "changed/2"), ("app", "", "changed/2")]
     assert third == [("app", "U0ANA", "changed/3"), ("app", "", "changed/3")]
     assert (run(90.9), run(91), run(200)) == ([], [("mail", "", "changed/4")], [])
+    # its history has each place that was told of it, when it was
+    joined = Incident.objects.get(subject="slurm/della/2")
+    heard = [each.at for each in timeline(joined) if each.kind == "told_opened"]
+    assert heard == [at(40), at(40), at(91)]
 
 
 @pytest.mark.django_db

@@ -16,6 +16,7 @@ from fleetwatch.alerts.breach import Breach, stored_breach
 from fleetwatch.alerts.incidents.late_incidents import late_in_words
 from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
+from fleetwatch.alerts.incidents.past_ends import how_it_went_on
 from fleetwatch.alerts.measuring.month_drivers import opens_budget, with_drivers
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
@@ -238,7 +239,9 @@ def _case(incident: Incident, setting: Setting) -> Case:
         id=incident.pk,
         breach=counted_to(breach_of(incident), incident, setting.now),
         note=incident.note,
-        resolution=in_words(incident.resolution, by=_shown(incident.resolved_by)),
+        resolution=in_words(
+            how_it_went_on(incident, setting.now, setting.clock), by=_shown(incident.resolved_by)
+        ),
         status=status_of(incident),
         is_acknowledged=incident.state == State.ACKNOWLEDGED,
         snoozed_until=incident.snoozed_until,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
 from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.breach import Breach, Line, lasted, named
@@ -450,7 +451,17 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
         severity="resolved",
     )
     causes = _causes([own[-1].breach for own in of_subjects])
-    return ending(message, [*_prices(breaches), *causes])
+    return ending(message, [*_waited(cases, setting), *_prices(breaches), *causes])
+
+
+def _waited(cases: Sequence[Case], setting: Setting) -> list[Closing]:
+    """Why the end of one is told long after it was."""
+    over = [(case.resolved_at, case) for case in cases if case.resolved_at is not None]
+    first_at, first = min(over, key=itemgetter(0), default=(setting.now, cases[0]))
+    if to_ms(setting.now) - to_ms(first_at) < NOTED_LATE_MS:
+        return []
+    since = f"{_called(first.breach)} was over at {setting.clock(to_ms(first_at))}"
+    return [closing(f"Ends are told once all of a message are over: {since}.")]
 
 
 def _times(cases: Sequence[Case], of_subjects: Sequence[Sequence[Case]]) -> str:

@@ -16,7 +16,7 @@ from fleetwatch.alerts.messaging.heard_today import heard_today, is_edit
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, passage
 from fleetwatch.alerts.messaging.routing import Destination
-from fleetwatch.alerts.models import IncidentEvent, Notification, Severity
+from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.message import one_line
 from fleetwatch.notify.services import Recipient, enqueue
@@ -143,21 +143,40 @@ def _is_read_by_strangers(notification: Notification, book: AddressBook) -> bool
 def _record(
     telling: Telling, destination: Destination, where: Passage, book: AddressBook, now: datetime
 ) -> None:
-    """The incidents' own histories say who was told and why; edits are not worth a line."""
-    if telling.kind == "changed":
-        return
+    """The incidents' own histories say who was told and why. An edit is worth a line to those that
+    joined with it: it told of them first.
+    """
     person = book.people.get(destination.person_id or 0)
     who = f"{_who(destination, person, book)}{_when(where, book.zone)}"
+    is_edit = telling.kind == "changed"
+    news = telling.news
     IncidentEvent.objects.bulk_create(
         IncidentEvent(
             incident=incident,
             at=now,
-            kind=f"told_{telling.kind}",
-            text=one_line(f"{who}{BEFORE_REASON}{destination.why}", 400),
+            kind="told_opened" if is_edit else f"told_{telling.kind}",
+            text=one_line(f"{who}{BEFORE_REASON}{destination.why}{_waited(incident, news)}", 400),
             person=person.user if person else None,
         )
-        for incident in telling.news.going_on or telling.news.incidents
+        for incident in (_joined(news, destination) if is_edit else news.going_on or news.incidents)
     )
+
+
+def _joined(news: GroupNews, destination: Destination) -> list[Incident]:
+    """What goes on and was not told there before."""
+    last = news.reached.get(destination.place)
+    return [each for each in news.going_on if last is not None and each.pk not in last.shown]
+
+
+def _waited(incident: Incident, news: GroupNews) -> str:
+    """For which of its message the end waited, that was over before them; "" where for none."""
+    over_at = incident.resolved_at
+    later = [
+        f"#{each.pk}"
+        for each in news.incidents
+        if news.is_over and over_at and each.resolved_at and each.resolved_at > over_at
+    ]
+    return f"; told once all of its message were over, as {', '.join(later)}" if later else ""
 
 
 def _who(destination: Destination, person: Person | None, book: AddressBook) -> str:

@@ -23,6 +23,7 @@ from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.alerts.incidents.muting import muted_in_words
+from fleetwatch.alerts.incidents.past_ends import how_it_ended
 from fleetwatch.alerts.models import Incident
 from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
@@ -31,7 +32,6 @@ from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
-from fleetwatch.dashboard.incident_ends import how_it_ended
 from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
