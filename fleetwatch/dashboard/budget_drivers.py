@@ -18,10 +18,10 @@ from fleetwatch.alerts.measuring.month_drivers import (
     spender_group,
 )
 from fleetwatch.dashboard.decided_jobs import decided_jobs
-from fleetwatch.dashboard.wasting_now import LATELY
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.posted import posted_hour
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.jobs.outcomes import running_ids
@@ -115,8 +115,7 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
 
 
 def _wasting(slug: str, now: datetime) -> Sequence[Group]:
-    hour = Interval(now - LATELY, now)
-    held = costs.look(hour, "job", scope=scope_of(slug)).held()
+    held = costs.look(posted_hour(now), "job", scope=scope_of(slug)).held()
     most = held.of("job", running_ids()).ranked("job", LOOKED_AT, sort=ranking.WASTE).groups
     wasting = [each for each in most if each.totals.wasted_usd > 0]
     decided = decided_jobs((each.key for each in wasting), now)

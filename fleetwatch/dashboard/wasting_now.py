@@ -1,24 +1,21 @@
 """Running jobs that waste most at this moment, and what one costs and wastes by now."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from fleetwatch.dashboard.job_lines import JobLine, lines_of
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.posted import posted_until
+from fleetwatch.figures.posted import posted_hour
 from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, running_ids
-from fleetwatch.lib.intervals import Interval
-
-LATELY = timedelta(hours=1)
 
 
 def wasting_now(now: datetime, *, size: int, scope: Scope) -> list[JobLine]:
     """Those that wasted most dollars in the last hour; potential is no waste, so that a service
     that waits is none of them.
     """
-    hour = Interval(now - LATELY, now)
+    hour = posted_hour(now)
     held = costs.look(hour, "job", scope=replace(scope, is_allocated=True))
     ranked = held.of("job", running_ids()).ranked("job", size)
     return lines_of([group for group in ranked.groups if group.totals.wasted_ms], hour)
@@ -30,5 +27,4 @@ def last_hour(job: Job, now: datetime) -> Totals | None:
     """
     if job.state != RUNNING or job.end_ms is not None:
         return None
-    until = posted_until(now).every_node
-    return costs.totals(Interval(until - LATELY, until), scope=Scope(job=job.key))
+    return costs.totals(posted_hour(now), scope=Scope(job=job.key))

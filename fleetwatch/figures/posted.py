@@ -2,12 +2,14 @@
 that.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import execute, read_statement
+
+HOUR = timedelta(hours=1)
 
 _POSTED_UNTIL = read_statement("figures/sql/posted_until.sql")
 
@@ -29,6 +31,12 @@ def summed_until(interval: Interval, now: datetime) -> datetime | None:
         return None
     until = posted_until(now).every_node
     return until if interval.start < until < interval.end else None
+
+
+def posted_hour(now: datetime) -> Interval:
+    """The last hour that every node has whole: what pages call "the last hour"."""
+    until = posted_until(now).every_node
+    return Interval(until - HOUR, until)
 
 
 def posted_until(now: datetime) -> PostedUntil:

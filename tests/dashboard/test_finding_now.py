@@ -40,6 +40,28 @@ def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
     assert "Ending it saves $2.40 /h could have been saved so far:" in page
 
 
+def test_the_inbox_says_of_the_last_hour_what_the_findings_page_says_before_all_is_judged(
+    admin, found
+):
+    """Of the hour's 60 minutes 54 are diagnosed."""
+    cause(of=found.job, on=found.job.causes.get().gpu, start=NOW - timedelta(hours=1), hours=0.9)
+
+    assert "wasting now, $2.40 /h" in words_of(admin, "/findings?when=now")
+    assert "$2.40 of it wasted" in words_of(admin, f"/findings/{found.pk}")
+
+
+def test_two_causes_of_a_job_share_what_it_wasted_in_the_last_hour(admin, found):
+    start, on = NOW - timedelta(hours=1), found.job.causes.get().gpu
+    cause(of=found.job, on=on, start=start, hours=0.6)
+    cause("data_starved", of=found.job, on=on, start=start, hours=0.3)
+    finding(found.job, "data_starved", last_ms=to_ms(NOW))
+
+    page = words_of(admin, "/findings?when=now")
+
+    assert "wasting now, $1.60 /h" in page
+    assert "wasting now, $0.80 /h" in page
+
+
 def test_its_jobs_page_says_first_what_ending_it_saves(admin, found):
     page = words_of(admin, f"/jobs/{found.job.key}")
 

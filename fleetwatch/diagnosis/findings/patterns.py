@@ -13,23 +13,22 @@ from decimal import Decimal
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import cause_columns, selectors
-from fleetwatch.diagnosis.cause_time import CauseTime
+from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
+from fleetwatch.diagnosis.findings.last_hour import Lately, last_hour
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line, Place
 from fleetwatch.diagnosis.findings.recurrence import Projection, projections, recurring
-from fleetwatch.figures import boundaries, engine
+from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.others_names import job_name_shown
 from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 FRESH_MS = 30 * 60_000  # seen so lately, in a job that has not ended: it goes on
-LATELY = timedelta(hours=1)
 MICRO = 1_000_000  # micro-dollars of a dollar
 SLIGHT = 0.01  # of an hour: so little wasted is a cent or two, by jitter between two steps
 HOURLY = timedelta(days=2)  # periods up to so long are drawn by the hour
@@ -313,8 +312,22 @@ def burning(shown: Patterns, wanted: slice) -> list[Decimal | None]:
     """Of each of these patterns that goes on and wasted more than SLIGHT of the time that it
     affected in the last hour its dollars of that hour, what is potential left out; None of others.
     """
-    lately = _last_hour(shown, range(len(shown))[wanted])
-    return [caused.totals.wasted_usd if _wastes(caused) else None for caused in lately]
+    places = range(len(shown))[wanted]
+    of_now = [place for place in places if WHEN[int(shown.when[place])] == NOW]
+    place_of = _places(shown, of_now)
+    own: dict[int, list[Lately]] = {place: [] for place in places}
+    for each in last_hour(sorted({job_id for job_id, _ in place_of}), shown.now):
+        place = place_of.get((each.caused.job_id or 0, each.caused.cause))
+        if place is not None:
+            own[place].append(each)
+    return [_burning_usd(several) for several in own.values()]
+
+
+def _burning_usd(several: Sequence[Lately]) -> Decimal | None:
+    whole = total(each.caused for each in several)
+    if whole.totals.wasted_ms <= SLIGHT * whole.held_ms:
+        return None
+    return pricing.divided(sum((each.wasted_usd_ms for each in several), ZERO))
 
 
 def burning_first(shown: Patterns) -> Patterns:
@@ -322,27 +335,6 @@ def burning_first(shown: Patterns) -> Patterns:
     lately = burning(shown, slice(None))
     usd = [-1 if each is None else int(each * MICRO) for each in lately]
     return _in_order(replace(shown, worth=np.array(usd, dtype=np.int64)))
-
-
-def _last_hour(shown: Patterns, places: Sequence[int]) -> list[Caused]:
-    """Of each of these patterns what it took in the last hour: nothing where it does not go on."""
-    of_now = [place for place in places if WHEN[int(shown.when[place])] == NOW]
-    place_of = _places(shown, of_now)
-    spans = engine.read(
-        CauseTime(),
-        Interval(shown.now - LATELY, shown.now),
-        scope=Scope(jobs=tuple(sorted({job_id for job_id, _ in place_of}))),
-    )
-    caused = cause_columns.lines(spans, by_job=True).caused()
-    lately = {
-        place: [each for each in caused if place_of.get((each.job_id or 0, each.cause)) == place]
-        for place in of_now
-    }
-    return [total(lately.get(place, ())) for place in places]
-
-
-def _wastes(caused: Caused) -> bool:
-    return caused.totals.wasted_ms > SLIGHT * caused.held_ms
 
 
 def _places(shown: Patterns, places: Sequence[int]) -> dict[tuple[int, str], int]:
