@@ -172,9 +172,9 @@ def test_its_jobs_page_has_the_same_hour_beside_its_curves(client, starved):
 
 
 OTHERS = [
-    ({"name": "train", "user": "bob"}, "train of bob on H100 SXM, judged healthy"),
-    ({"name": "test", "user": "ann"}, "test of ann on H100 SXM, judged healthy"),
-    ({"name": "x", "user": "bob"}, "x of bob on the same GPU model, H100 SXM, judged"),
+    ({"name": "train", "user": "bob"}, "train of bob on H100 SXM, when it went well"),
+    ({"name": "test", "user": "ann"}, "test of ann on H100 SXM, when it went well"),
+    ({"name": "x", "user": "bob"}, "x of bob on the same GPU model, H100 SXM, when it went well"),
 ]
 
 
@@ -216,6 +216,42 @@ def test_a_job_of_its_owner_is_nearer_than_a_newer_one_on_the_same_model(client,
     assert "test of ann" in tight(client.get(f"/findings/{starved.pk}").content.decode())
 
 
+def test_of_a_job_with_a_finding_about_that_time_it_is_one_gpu_that_went_well(
+    client, starved, well
+):
+    half_used = well(name="x", user="bob")
+    told.finding(half_used, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
+
+    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
+
+    assert "Beside it: GPU 0 of x of bob on the same GPU model, H100 SXM" in page
+    assert "went well" not in page
+    assert "a GPU of another job, 20 Nov 05:00" in traces(client, starved)
+
+
+def test_a_job_without_a_finding_is_nearer_than_a_newer_and_alike_one_with_one(
+    client, starved, well
+):
+    well(hours_before=2, name="x", user="bob")
+    alike = well(hours_before=1, name="test", user="ann")
+    told.finding(alike, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
+
+    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
+
+    assert "Beside it: x of bob on the same GPU model, H100 SXM, when it went well" in page
+
+
+def test_its_own_hour_in_which_it_had_a_finding_is_called_one_gpu_of_it(client, starved):
+    job = Job.objects.get()
+    post(Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60))
+    told.cause("healthy", of=job, on=GPU.objects.get(), start=from_ms(T0 - HOUR_MS))
+    told.finding(job, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
+
+    page = " ".join(tight(client.get(f"/jobs/{job.key}").content.decode()).split())
+
+    assert "Dashed, to compare with: GPU 0 of this job, Fri 20 Nov, 05:00:<b>97 %</b>busy." in page
+
+
 @pytest.mark.parametrize(("kind", "whose"), [("batch", []), ("service", ["model"])])
 def test_a_service_is_compared_with_services_on_its_gpu_model_alone(starved, well, kind, whose):
     well(name="x", user="bob", kind=kind)
@@ -234,7 +270,7 @@ def test_of_a_job_that_the_reader_does_not_see_neither_name_nor_time_is_told(sta
     with seeing(lambda: nobodys):
         shown = reference(starved, evidence(starved.its_job, starved.cause))
 
-    assert shown.words == "another job on the same GPU model, H100 SXM, judged healthy"
+    assert shown.words == "another job on the same GPU model, H100 SXM, when it went well"
     assert shown.at_ms is None
     assert shown.mean == pytest.approx(0.97)
 
@@ -262,7 +298,7 @@ def test_what_goes_well_is_looked_for_in_a_few_queries(
 ):
     gpu = GPU.objects.select_related("model").get()
 
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(13):  # each kind twice
         assert list(well_hours(starved.its_job, gpu, last_ms=starved.last_ms)) == []
 
 
@@ -476,7 +512,7 @@ def test_who_sees_only_their_own_has_the_jobs_own_good_hour_as_reference(idle):
     with seeing(lambda: nobodys):
         shown = contrast(idle, evidence(idle.its_job, idle.cause))
 
-    assert shown.beside.name == "when it worked well"
+    assert shown.beside.name == "when well"
     assert (shown.before, shown.during, shown.went_idle) == (1.0, 0.0, True)
 
 

@@ -221,8 +221,7 @@ def _when_well(finding: Finding, gpu: GPU, count: int) -> Reference | None:
     reading = well_reading(finding, gpu)
     if reading is None:
         return None
-    whose = "when it worked well" if reading.hour.is_own else "another job when well"
-    name = f"{whose}{other_model(reading, gpu)}"
+    name = f"{reading.name}{other_model(reading, gpu)}"
     return Reference(name, np.full(count, reading.mean), reading.words)
 
 

@@ -55,18 +55,38 @@ class WellReading:
 
     @property
     def words(self) -> str:
-        """Whose it is, as a page says it."""
+        """Whose it is, as a page says it: of a job that has a finding about that time it is the
+        GPU that went well.
+        """
+        if not self.hour.in_finding:
+            comma = "" if self.hour.whose == OWN else ","
+            return f"{self._whose}{comma} when it went well"
+        return f"{_number(self.hour.gpu, is_told=self.job is not None)} of {self._whose}"
+
+    @property
+    def name(self) -> str:
+        """The same as a line is called; whose it is the page says: a name is hostile text."""
+        if self.hour.in_finding:
+            whose = "this job" if self.hour.whose == OWN else "another job"
+            return f"{_number(self.hour.gpu, is_told=self.hour.whose == OWN)} of {whose}"
+        return "when well" if self.hour.is_own else "another job when well"
+
+    @property
+    def _whose(self) -> str:
         if self.hour.is_own:
-            of = "this job" if self.hour.whose == OWN else f"an earlier run, {self.hour.job.key},"
-            return f"{of} when it went well"
+            return "this job" if self.hour.whose == OWN else f"an earlier run, {self.hour.job.key}"
         model = self.hour.gpu.model
         on = f"on the same GPU model, {model.name}" if model else "on another GPU"
         if self.job is None:
-            return f"another job {on}, judged healthy"
+            return f"another job {on}"
         name = (self.job.name or self.job.key)[:LONGEST_NAME]
         whose = f"{name} of {self.job.user}" if self.job.user else name
         where = f"on {model.name}" if self.hour.whose == ALIKE_JOB and model else on
-        return f"{whose} {where}, judged healthy"
+        return f"{whose} {where}"
+
+
+def _number(gpu: GPU, *, is_told: bool) -> str:
+    return f"GPU {_index(gpu)}" if is_told else "a GPU"
 
 
 def other_model(reading: WellReading, gpu: GPU) -> str:
@@ -76,12 +96,9 @@ def other_model(reading: WellReading, gpu: GPU) -> str:
 
 
 def name_of(reading: WellReading, gpu: GPU, period: Period) -> str:
-    """ "when well, 20 Nov 05:00", with the GPU model where that is another; whose it is the page
-    says: a name is hostile text.
-    """
-    whose = "" if reading.hour.is_own else "another job "
+    """ "when well, 20 Nov 05:00", with the GPU model where that is another."""
     at = "" if reading.at_ms is None else f", {period.local(from_ms(reading.at_ms)):%-d %b %H:%M}"
-    return f"{whose}when well{other_model(reading, gpu)}{at}"
+    return f"{reading.name}{other_model(reading, gpu)}{at}"
 
 
 @dataclass(frozen=True, slots=True)

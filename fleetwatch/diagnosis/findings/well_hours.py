@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Extract
 
 from fleetwatch.diagnosis.causes import COMPUTES_WELL, WELL_CODES
-from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import runs_like
 from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 RUNS = 8  # earlier ones, asked too
 ALIKE = 32  # jobs of the same owner or name, the newest
@@ -29,13 +30,15 @@ SAME_MODEL = "model"
 @dataclass(frozen=True, slots=True)
 class WellHour:
     """A clock hour of one GPU and job, all of which is called well; `whose` is how near that job
-    is to the one that was asked about: OWN, EARLIER, ALIKE_JOB or SAME_MODEL.
+    is to the one that was asked about: OWN, EARLIER, ALIKE_JOB or SAME_MODEL. `in_finding`: the
+    job has a finding about that time, so that the hour is the GPU's alone.
     """
 
     gpu: GPU
     start_ms: int
     job: Job
     whose: str
+    in_finding: bool = False
 
     @property
     def is_own(self) -> bool:
@@ -46,31 +49,45 @@ class WellHour:
 def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     """The newest of each kind, the nearest kind first: of the job itself, of the earlier runs of
     its name and owner; on GPUs like this one of other jobs of its name or its owner, then of any
-    job; then of the former on other GPUs.
+    job; then of the former on other GPUs. After these the same of jobs that have a finding about
+    that time.
 
     Asked one after the other, as far as they are wanted. Of other jobs since 30 days before
     `last_ms`; of any job's it may be one that the reader does not see. A service, which
     waits for requests, is compared with services on GPUs like this one alone.
     """
-    since = from_ms(last_ms) - LOOKS_BACK
+    kinds = list(_kinds(job, gpu, from_ms(last_ms) - LOOKS_BACK))
+    for in_finding in (False, True):
+        for well, whose in kinds:
+            yield from _newest(well, whose, in_finding)
+
+
+def _kinds(job: Job, gpu: GPU, since: datetime) -> Iterator[tuple[QuerySet[CauseEntry], str]]:
     well = CauseEntry.objects.filter(cause__in=WELL_CODES)
-    yield from _newest(well.filter(job=job), OWN)
-    yield from _newest(well.filter(job__in=runs_like(job, limit=RUNS)), EARLIER)
+    yield well.filter(job=job), OWN
+    yield well.filter(job__in=runs_like(job, limit=RUNS)), EARLIER
     works = CauseEntry.objects.filter(cause__in=COMPUTES_WELL, start__gte=since).exclude(job=job)
     if job.kind == Job.Kind.SERVICE:
         works = works.filter(job__kind=job.kind, gpu__model=gpu.model_id)
     of_alike = works.filter(job__in=_alike(job, since))
     if gpu.model_id is not None:
-        yield from _newest(of_alike.filter(gpu__model=gpu.model_id), ALIKE_JOB)
-        on_model = works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id)
-        yield from _newest(on_model, SAME_MODEL)
-    yield from _newest(of_alike, ALIKE_JOB)
+        yield of_alike.filter(gpu__model=gpu.model_id), ALIKE_JOB
+        yield works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id), SAME_MODEL
+    yield of_alike, ALIKE_JOB
 
 
-def _newest(well: QuerySet[CauseEntry], whose: str) -> Iterator[WellHour]:
-    rows = well.filter(cells=ALL_CELLS).select_related("gpu__node", "gpu__model", "job")
+def _newest(well: QuerySet[CauseEntry], whose: str, in_finding: bool) -> Iterator[WellHour]:
+    about_it = Finding.objects.filter(
+        job=OuterRef("job"), first_ms__lt=OuterRef("start_ms") + HOUR_MS
+    ).filter(last_ms__gt=OuterRef("start_ms"))
+    rows = (
+        well.filter(cells=ALL_CELLS)
+        .alias(start_ms=Extract("start", "epoch", tzinfo=UTC) * 1000)
+        .filter(Exists(about_it) if in_finding else ~Exists(about_it))
+        .select_related("gpu__node", "gpu__model", "job")
+    )
     for entry in rows.order_by("-start", "gpu_id")[:1]:
-        yield WellHour(entry.gpu, to_ms(entry.start), entry.job, whose)
+        yield WellHour(entry.gpu, to_ms(entry.start), entry.job, whose, in_finding)
 
 
 def _alike(job: Job, since: datetime) -> Iterable[Job]:
