@@ -384,6 +384,15 @@ def test_of_what_wastes_now_those_machines_are_listed_that_go_on(admin):
     assert "Machines and queue" not in page["once"]
 
 
+def test_a_list_without_jobs_says_that_what_it_has_of_machines_stands_above(admin):
+    two_outages()
+
+    page = " ".join(tight(admin.get("/findings?cause=gpu_fault").content.decode()).split())
+
+    assert "<b>None is of jobs</b>Above is 1 of machines and queue, with this status" in page
+    assert "Nothing here" not in page
+
+
 def test_the_log_of_a_gpu_that_is_lost_still_says_so_where_its_nodes_driver_answers_again(admin):
     broken = two_outages()
     of = {"node": gpu(3).node, "text": "driver answers"}
