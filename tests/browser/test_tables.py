@@ -19,6 +19,13 @@ HEAD_TOP = """() => document.querySelector(".jobs thead th").getBoundingClientRe
 MORE_ROWS = """() => {
     const rows = document.querySelector(".jobs tbody");
     for (let n = 0; n < 60; n++) rows.append(rows.firstElementChild.cloneNode(true)); }"""
+# of each job's name whether its last letter lies in its cell
+NAME_ENDS = """() => [...document.querySelectorAll(".jobs td.job > a")].map(name => {
+    const end = document.createRange();
+    end.setStart(name.lastChild, name.lastChild.length - 1);
+    end.setEnd(name.lastChild, name.lastChild.length);
+    const [letter, cell] = [end, name.parentElement].map(it => it.getBoundingClientRect());
+    return letter.width > 0 && letter.right <= cell.right && letter.bottom <= cell.bottom; })"""
 IS_CUT = """() => {
     const box = document.querySelector(".jobs").closest(".scroll");
     return box.scrollWidth > box.clientWidth; }"""
@@ -51,6 +58,17 @@ def test_a_job_is_one_line_and_the_heads_stick_however_far_one_scrolls(jobs_page
     assert max(heights) <= ROW_PX
     assert jobs_page.evaluate(HEAD_TOP) == 0
     assert not jobs_page.evaluate(IS_CUT)
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_names_that_differ_at_their_ends_are_told_apart(jobs_page, width):
+    """Of a name that is longer than its column the middle is left out."""
+    jobs_page.set_viewport_size({"width": width, "height": 800})
+
+    ends = jobs_page.evaluate(NAME_ENDS)
+
+    assert len(ends) >= 2
+    assert all(ends)
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1440])
