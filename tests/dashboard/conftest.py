@@ -6,6 +6,8 @@ from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts.models import Rule
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
+from tests.dashboard.starved_jobs import a_starved_job
+from tests.ledger.fleet import NOW
 from tests.notify.factories import slack_channel
 
 
@@ -31,6 +33,15 @@ def admin(db, client, _frozen):
 def viewer(db, client, _frozen):
     client.force_login(factories.user(role="engineer", username="vera"))
     return client
+
+
+@pytest.fixture
+def starved(client):
+    """The finding of a_starved_job()."""
+    finding = a_starved_job()
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        yield finding
 
 
 @pytest.fixture

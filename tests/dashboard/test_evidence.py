@@ -10,51 +10,24 @@ import time_machine
 from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
 from fleetwatch.dashboard.drawing.finding_charts import drawn
 from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
-from fleetwatch.dashboard.drawing.references import other_model, reference, well_reading
 from fleetwatch.dashboard.templatetags.fleetwatch import span
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.findings import gpu_windows
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
-from fleetwatch.diagnosis.findings.well_hours import well_hours
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.inventory.models import GPU, GPUModel
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import matrices
 from tests.dashboard import factories
+from tests.dashboard.starved_jobs import traces
 from tests.diagnosis import told
 from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, post
 from tests.markup import in_text, tight
 
 pytestmark = [pytest.mark.django_db]
-# a sawtooth of seconds: the mean says 50 %, the readings say 0 or 100 %
-SAWTOOTH = QUIET | {
-    "util_mean": 0.5, "util_min": 0.0, "util_p50": 0.4, "util_max": 1.0, "util_zero_fraction": 0.45,
-    "util_low_fraction": 0.48, "util_high_fraction": 0.5, "util_dips": 3, "util_longest_low_s": 1.7,
-    "util_cycle_s": 3.3, "util_cycle_cv": 0.1, "power_w": 300.0,
-}  # fmt: skip
-BUSIEST = SAWTOOTH | {"util_dips": 5}
-WINDOWS = 720  # of ten seconds: two hours
-
-
-@pytest.fixture
-def starved(client):
-    """A job that waits for its input for two hours; its 96th minute has the most pauses."""
-    says = [BUSIEST if 570 <= number < 576 else SAWTOOTH for number in range(WINDOWS)]
-    says[-1] = {name: value for name, value in SAWTOOTH.items() if name != "util_max"}
-    holds = [held(end=T0 + 2 * HOUR_MS)]
-    job = a_job(name="train", start_ms=T0, submit_ms=T0)
-    post(Sender().batch(T0, *says, window_s=10, jobs=[job], allocations=holds))
-    services.diagnose(NOW, 1000)
-    with time_machine.travel(NOW, tick=False):
-        client.force_login(factories.user())
-        yield Finding.objects.get(cause="data_starved")
-
-
-def traces(client, finding: Finding) -> dict[str, dict]:
-    figure = client.get(f"/charts/finding?finding={finding.pk}").json()
-    return {trace["name"]: trace for trace in figure["data"]}
 
 
 def test_its_chart_has_the_share_of_readings_at_zero_and_the_band_of_all(client, starved):
@@ -116,6 +89,25 @@ def test_of_a_checkpoint_words_marks_and_excerpt_count_the_same_pauses(client):
     assert begin.count("1") == 1
 
 
+def test_of_a_rhythm_that_goes_on_words_and_signs_count_pauses_up_to_when_it_was_judged(client):
+    """What came in the three minutes since then, a pause too, is in neither."""
+    says = [*[PARTLY, PAUSED, *[SAVES] * 8] * 12, PARTLY, PAUSED, SAVES, PARTLY, PAUSED]
+    job = a_job(name="train", start_ms=T0 - HOUR_MS, submit_ms=T0 - HOUR_MS)
+    judged = 122
+    sender = Sender()
+    holds = [held(end=None)]
+    post(sender.batch(T0, *says[:judged], jobs=[job], allocations=holds))
+    services.diagnose(from_ms(T0 + judged * MINUTE), 1000)
+    post(sender.batch(T0 + judged * MINUTE, *says[judged:], jobs=[job], allocations=holds))
+    stalled = Finding.objects.get(cause="checkpoint_stall")
+
+    seen = evidence(stalled.its_job, "checkpoint_stall")
+
+    [counted] = [sign.value for sign in seen.signs if sign.feature == "long_n"]
+    assert seen.end_ms == T0 + judged * MINUTE
+    assert gpu_windows.begun(gpu_windows.long_pauses(seen), seen) == counted
+
+
 def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):
     page = tight(client.get(f"/findings/{starved.pk}").content.decode())
     table = page.partition("The minute with most pauses")[2].partition("</table>")[0]
@@ -131,175 +123,6 @@ def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, s
         ("Pauses begun", "5"),
     ]  # fmt: skip
     assert '<td class="num" data-label="Longest low">1.7 s</td>' in row
-
-
-@pytest.mark.parametrize("whose", ["own", "earlier run's", "another job's"])
-def test_beside_it_stands_the_newest_hour_in_which_the_job_or_an_earlier_run_worked_well(
-    client, starved, whose
-):
-    job = Job.objects.get()
-    name = "train" if whose == "earlier run's" else "test"
-    other = factories.job("slurm/della/6", name=name, team="", start_ms=T0 - HOUR_MS)
-    on = GPU.objects.get()
-    well = Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60)
-    post(well)
-    told.cause("healthy", of=job if whose == "own" else other, on=on, start=from_ms(T0 - HOUR_MS))
-
-    drawn = traces(client, starved)
-
-    beside = [trace for name, trace in drawn.items() if name.startswith("when well")]
-    assert len(beside) == (whose != "another job's")
-    for trace in beside:
-        assert trace["name"] == "when well, 20 Nov 05:00"
-        assert {value for value in trace["y"] if value is not None} == {0.97}
-        assert len(trace["y"]) == len(drawn["utilisation"]["y"])
-
-
-def test_its_jobs_page_has_the_same_hour_beside_its_curves(client, starved):
-    job = Job.objects.get()
-    gpu = GPU.objects.get()
-    post(Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60))
-    told.cause("healthy", of=job, on=gpu, start=from_ms(T0 - HOUR_MS))
-
-    page = " ".join(tight(client.get(f"/jobs/{job.key}").content.decode()).split())
-    figure = client.get(f"/charts/job?job={job.key}&gpu={gpu.uuid}&from=now-24h&to=now").json()
-
-    said = "Dashed, to compare with: this job when it went well, Fri 20 Nov, 05:00:<b>97 %</b>busy."
-    assert said in page
-    assert f'href="/findings/{starved.pk}">What was measured of “waits for its input”</a>' in page
-    [line] = [each for each in figure["data"] if each.get("name") == "when well, 20 Nov 05:00"]
-    assert set(line["y"]) == {0.97}
-
-
-OTHERS = [
-    ({"name": "train", "user": "bob"}, "train of bob on H100 SXM, when it went well"),
-    ({"name": "test", "user": "ann"}, "test of ann on H100 SXM, when it went well"),
-    ({"name": "x", "user": "bob"}, "x of bob on the same GPU model, H100 SXM, when it went well"),
-]
-
-
-@pytest.fixture
-def well(starved):
-    """Says that a job with these facts worked well for an hour, on the GPU of the starved one."""
-
-    def say(hours_before: int = 1, **facts) -> Job:
-        start_ms = T0 - hours_before * HOUR_MS
-        job = factories.job(f"slurm/della/{90 + hours_before}", team="", start_ms=start_ms, **facts)
-        post(
-            Sender(boot_id=f"boot-{90 + hours_before}").batch(start_ms, *[{"util_mean": 0.97}] * 60)
-        )
-        told.cause("healthy", of=job, on=GPU.objects.get(), start=from_ms(start_ms))
-        return job
-
-    return say
-
-
-@pytest.mark.parametrize(("facts", "words"), OTHERS)
-def test_without_a_good_hour_of_its_own_the_nearest_other_jobs_is_beside_it(
-    client, starved, well, facts, words
-):
-    well(**facts)
-
-    drawn = traces(client, starved)
-    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
-
-    beside = drawn["another job when well, 20 Nov 05:00"]
-    assert {value for value in beside["y"] if value is not None} == {0.97}
-    assert f"Beside it: {words}" in page
-    assert "<b>97 %</b>" in page
-
-
-def test_a_job_of_its_owner_is_nearer_than_a_newer_one_on_the_same_model(client, starved, well):
-    well(hours_before=2, name="test", user="ann")
-    well(hours_before=1, name="x", user="bob")
-
-    assert "test of ann" in tight(client.get(f"/findings/{starved.pk}").content.decode())
-
-
-def test_of_a_job_with_a_finding_about_that_time_it_is_one_gpu_that_went_well(
-    client, starved, well
-):
-    half_used = well(name="x", user="bob")
-    told.finding(half_used, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
-
-    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
-
-    assert "Beside it: GPU 0 of x of bob on the same GPU model, H100 SXM" in page
-    assert "went well" not in page
-    assert "a GPU of another job, 20 Nov 05:00" in traces(client, starved)
-
-
-def test_a_job_without_a_finding_is_nearer_than_a_newer_and_alike_one_with_one(
-    client, starved, well
-):
-    well(hours_before=2, name="x", user="bob")
-    alike = well(hours_before=1, name="test", user="ann")
-    told.finding(alike, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
-
-    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
-
-    assert "Beside it: x of bob on the same GPU model, H100 SXM, when it went well" in page
-
-
-def test_its_own_hour_in_which_it_had_a_finding_is_called_one_gpu_of_it(client, starved):
-    job = Job.objects.get()
-    post(Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60))
-    told.cause("healthy", of=job, on=GPU.objects.get(), start=from_ms(T0 - HOUR_MS))
-    told.finding(job, "partial_idle", first_ms=T0 - 2 * HOUR_MS, last_ms=T0)
-
-    page = " ".join(tight(client.get(f"/jobs/{job.key}").content.decode()).split())
-
-    assert "Dashed, to compare with: GPU 0 of this job, Fri 20 Nov, 05:00:<b>97 %</b>busy." in page
-
-
-@pytest.mark.parametrize(("kind", "whose"), [("batch", []), ("service", ["model"])])
-def test_a_service_is_compared_with_services_on_its_gpu_model_alone(starved, well, kind, whose):
-    well(name="x", user="bob", kind=kind)
-    Job.objects.filter(pk=starved.job_id).update(kind="service")
-    service = Job.objects.get(pk=starved.job_id)
-
-    hours = list(well_hours(service, GPU.objects.get(), last_ms=starved.last_ms))
-
-    assert [hour.whose for hour in hours] == whose
-
-
-def test_of_a_job_that_the_reader_does_not_see_neither_name_nor_time_is_told(starved, well):
-    well(name="x", user="bob")
-
-    nobodys = Sight(NOBODY, frozenset(), (), with_pseudonyms=False)
-    with seeing(lambda: nobodys):
-        shown = reference(starved, evidence(starved.its_job, starved.cause))
-
-    assert shown.words == "another job on the same GPU model, H100 SXM, when it went well"
-    assert shown.at_ms is None
-    assert shown.mean == pytest.approx(0.97)
-
-
-@pytest.mark.parametrize("days", [30, 31])
-def test_of_other_jobs_an_hour_of_the_last_30_days_counts(starved, days):
-    other = factories.job("slurm/della/6", name="x", user="bob", team="")
-    start = from_ms(floor_hour_ms(starved.last_ms) - days * 24 * HOUR_MS)
-    told.cause("healthy", of=other, on=GPU.objects.get(), start=start)
-
-    hours = list(well_hours(starved.its_job, GPU.objects.get(), last_ms=starved.last_ms))
-
-    assert [hour.whose for hour in hours] == (["model"] if days == 30 else [])
-
-
-def test_where_nothing_went_well_the_page_says_that(client, starved):
-    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
-
-    assert "Nothing to compare with: neither this job" in page
-    assert "Beside it" not in page
-
-
-def test_what_goes_well_is_looked_for_in_a_few_queries(
-    starved, well, django_assert_max_num_queries
-):
-    gpu = GPU.objects.select_related("model").get()
-
-    with django_assert_max_num_queries(13):  # each kind twice
-        assert list(well_hours(starved.its_job, gpu, last_ms=starved.last_ms)) == []
 
 
 @pytest.mark.parametrize(
@@ -447,17 +270,6 @@ def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_to
     assert np.isnan(shown.beside.values[24:]).all()
 
 
-def test_what_went_well_on_another_gpu_model_says_which_in_the_legend(client, starved, well):
-    well(name="train", user="bob")
-    other = GPUModel.objects.create(name="A100-80 SXM")
-    seen = GPU.objects.get()
-
-    reading = well_reading(starved, seen)
-
-    assert other_model(reading, seen) == ""
-    assert other_model(reading, GPU(model=other)) == " on H100 SXM"
-
-
 def test_a_rhythm_of_checkpoints_is_drawn_over_what_was_judged_and_not_over_the_whole_run(starved):
     seen = evidence(starved.its_job, starved.cause)
     starved.cause = "checkpoint_stall"
@@ -557,26 +369,6 @@ def test_a_finding_is_seen_until_the_end_of_the_window_that_shows_it_last(client
     page = in_text(tight(client.get(f"/findings/{starved.pk}").content.decode()))
 
     assert "· seen Fri 20 Nov, 06:10 to Fri 20 Nov, 08:00" in page
-
-
-def test_beside_it_stands_a_job_of_its_owner_on_the_same_model_before_one_on_another(starved):
-    other = GPUModel.objects.create(name="A100-80 SXM")
-    of_other = factories.gpu(factories.node("node-009"), model=other)
-    for name, on in (("newer", of_other), ("older", GPU.objects.exclude(model=other).get())):
-        hours = 1 if name == "newer" else 2
-        start_ms = T0 - hours * HOUR_MS
-        facts = {"name": name, "user": "ann", "team": "", "start_ms": start_ms}
-        job = factories.job(f"slurm/della/{name}", **facts)
-        told.cause("healthy", of=job, on=on, start=from_ms(start_ms))
-    gpu = GPU.objects.exclude(model=other).get()
-
-    hours = list(well_hours(starved.its_job, gpu, last_ms=starved.last_ms))
-
-    assert [(hour.job.name, hour.whose) for hour in hours] == [
-        ("older", "alike"),
-        ("older", "model"),
-        ("newer", "alike"),
-    ]
 
 
 @pytest.mark.parametrize("kind", ["service", "batch"])

@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.features import LONG, SHORT, Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.packing import Hour
+from fleetwatch.diagnosis.judgement.pauses import LAST_START
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
 from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
@@ -35,6 +36,7 @@ from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.selectors import runs
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.spans import Span
+from fleetwatch.telemetry import frames
 
 MAX_PIDS = 8
 QUIET_RUN = "quiet_s"  # the feature
@@ -383,16 +385,27 @@ def _topic(sign: Read) -> tuple[str, str]:
 
 
 def _window(gpu: GPU, place: _Place, job: Job) -> Span:
-    """When the rule looked, as far as the GPU was measured and the job held it: its newest cell
-    goes on.
-    """
+    """When the rule looked, as far as its newest cell knows and the job held the GPU."""
     lanes = place.features.lanes
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
     start_ms = max(end_ms - place.features.length * CELL_MS, lanes.start_ms)
     if job.start_ms and job.start_ms < end_ms:
         start_ms = max(start_ms, job.start_ms)
-    ends = [at_ms for at_ms in (gpu.newest_ms, job.end_ms) if at_ms and at_ms > start_ms]
+    ends = [at_ms for at_ms in (_read_until(gpu, place), job.end_ms) if at_ms and at_ms > start_ms]
     return start_ms, min(end_ms, *ends)
+
+
+def _read_until(gpu: GPU, place: _Place) -> int | None:
+    """The end of the last window in the cell as it was made: one that goes on is made again some
+    minutes later. None where it has none.
+    """
+    lanes = place.features.lanes
+    last_s = place.at(lanes.figures[LAST_START])
+    if last_s is None:
+        return gpu.newest_ms
+    last_ms = lanes.start_ms + place.cell * CELL_MS + round(last_s * 1000)
+    windows = frames.read_gpu(gpu.pk, gpu.node_id, last_ms, last_ms + 1, ())
+    return int(windows.end_ms.max()) if len(windows.end_ms) else gpu.newest_ms
 
 
 def _quiet_s(place: _Place, job: Job, gpu: GPU, window: Span) -> float | None:
