@@ -152,7 +152,7 @@ class CauseEntry(models.Model):
             # node's
             models.Index(
                 fields=["node", "start"],
-                condition=Q(cause=SLOWED, high_ms__gt=0),
+                condition=Q(cause=SLOWED),
                 name="throttled_by_node",
             ),
         ]

@@ -473,6 +473,30 @@ def test_a_finding_and_its_gpus_begin_with_the_first_five_minutes_of_heat():
     assert machine_findings.whole(finding).start_ms == T0
 
 
+def test_a_finding_of_heat_begins_and_ends_with_it_though_gpus_were_busy_then():
+    """Slowed from 06:00 to 09:00, of which the ledger calls the second hour alone wasted."""
+    for hours in range(3):
+        wasted = {"waste": "underused_ms"} if hours == 1 else {"waste": "", "low": 0, "high": 0}
+        factories.cause("throttled", start=START + timedelta(hours=hours), **wasted)
+
+    node_id = Node.objects.get().pk
+    capacity.replace({(node_id, T0)}, throttled=[node_id], now=NOW)
+
+    finding = Finding.objects.get(cause="throttled")
+    assert (finding.first_ms, finding.last_ms) == (T0, T0 + 3 * HOUR_MS)
+    in_all = machine_findings.line_of(finding, machine_findings.whole(finding), now=NOW)
+    assert in_all.caused.held_ms == 3 * HOUR_MS
+
+
+def test_where_heat_never_wasted_what_could_be_saved_there_is_no_finding():
+    factories.cause("throttled", start=START, waste="", low=0, high=0)
+
+    node_id = Node.objects.get().pk
+    capacity.replace({(node_id, T0)}, throttled=[node_id], now=NOW)
+
+    assert not Finding.objects.exists()
+
+
 def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more():
     sender = Sender()
     diagnosed(

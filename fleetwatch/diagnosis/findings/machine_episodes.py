@@ -75,8 +75,6 @@ def episodes(finding: Finding, gpu: GPU | None = None) -> Episodes | None:
     if finding.node_id is None:
         return None
     entries = kept_entries(finding).filter(start__gte=floor_hour(from_ms(finding.first_ms)))
-    if finding.cause == SLOWED:
-        entries = entries.filter(high_ms__gt=0)
     if gpu is not None:
         entries = entries.filter(gpu=gpu)
     begun = beginnings(entries.values_list("start", flat=True).order_by("start").distinct())

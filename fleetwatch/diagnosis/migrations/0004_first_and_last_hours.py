@@ -17,7 +17,6 @@ class Migration(migrations.Migration):
             read_statement(SQL / "extent_of_waste.sql"), "DROP FUNCTION diagnosis_extent"
         ),
         migrations.RunSQL(
-            read_statement(SQL / "capacity_hours.sql"),
-            "DROP FUNCTION diagnosis_capacity_hours, diagnosis_slowed_hours",
+            read_statement(SQL / "capacity_hours.sql"), "DROP FUNCTION diagnosis_capacity_hours"
         ),
     ]

@@ -1,5 +1,5 @@
--- The functions diagnosis_capacity_hours() and diagnosis_slowed_hours(): the first and the last hour cut in which a cause took capacity of a
--- node (wanted_cluster '') or of a cluster (wanted_node NULL), or in which jobs were slowed on a node, and the cells of the first; NULL = none.
+-- The function diagnosis_capacity_hours(): the first and the last hour cut in which a cause took capacity of a node (wanted_cluster '') or of
+-- a cluster (wanted_node NULL); NULL = none.
 -- Each is read off an end of an index, as of extent_of_waste.sql: how long a node is known makes no difference.
 CREATE FUNCTION diagnosis_capacity_hours(wanted_node bigint, wanted_cluster text, wanted_cause text)
 RETURNS TABLE (first_start timestamptz, last_start timestamptz) LANGUAGE plpgsql STABLE AS $$
@@ -15,19 +15,5 @@ BEGIN
         FROM diagnosis_capacityentry AS entry
         WHERE entry.node_id = wanted_node AND entry.cause = wanted_cause AND entry.cluster = '';
     END IF;
-END
-$$;
-CREATE FUNCTION diagnosis_slowed_hours(wanted_node bigint)
-RETURNS TABLE (first_start timestamptz, last_start timestamptz, first_cells smallint) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    SELECT min(entry.start), max(entry.start)
-    INTO first_start, last_start
-    FROM diagnosis_causeentry AS entry
-    WHERE entry.node_id = wanted_node AND entry.cause = 'throttled' AND entry.high_ms > 0;
-    SELECT bit_or(entry.cells)
-    INTO first_cells
-    FROM diagnosis_causeentry AS entry
-    WHERE entry.node_id = wanted_node AND entry.cause = 'throttled' AND entry.high_ms > 0 AND entry.start = first_start;
-    RETURN NEXT;
 END
 $$
