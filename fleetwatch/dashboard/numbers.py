@@ -10,7 +10,14 @@ from typing import Any
 from fleetwatch.figures.pricing import CENT, exact_sum, lines
 from fleetwatch.lib import durations, memory_sizes, rounding
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.lib.rounding import IN_DOLLARS_FROM, decimal_of, few_digits, rounded, span
+from fleetwatch.lib.rounding import (
+    IN_DOLLARS_FROM,
+    decimal_of,
+    few_digits,
+    rounded,
+    significant,
+    span,
+)
 
 UNKNOWN = "–"
 DOLLAR = Decimal(1)
@@ -34,6 +41,7 @@ def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:
 
 usd = _or_dash(rounding.usd)
 about = _or_dash(rounding.about)
+gpu_hours = _or_dash(rounding.gpu_hours)
 percent = _or_dash(rounding.percent)
 roughly = rounding.roughly
 about_range = rounding.about_range
@@ -158,15 +166,6 @@ def signed_usd(value: Decimal | float) -> str:
     return text if text == "$0.00" or text.startswith("−") else f"+{text}"
 
 
-@_or_dash
-def gpu_hours(gpu_ms: float) -> str:
-    """GPU-hours without the unit's name: 0.42, 12.3, 57,815."""
-    hours = Decimal(int(gpu_ms)) / HOUR_MS
-    if 0 < hours < Decimal("0.005"):
-        return "<0.01"
-    return f"{_significant(hours):,}" if hours < 1000 else f"{rounded(hours, 0):,}"
-
-
 def gpus(value: float) -> str:
     """How many GPUs on the mean: "888", "7.5"."""
     return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}".removesuffix(".0")
@@ -258,7 +257,7 @@ def watts(power_w: float) -> str:
 @_or_dash
 def kilowatt_hours(energy_j: float) -> str:
     """4.2 kWh."""
-    return f"{_significant(decimal_of(energy_j) / 3_600_000):,} kWh"
+    return f"{significant(decimal_of(energy_j) / 3_600_000):,} kWh"
 
 
 def short(value: float | str | None) -> str:
@@ -275,10 +274,3 @@ def short(value: float | str | None) -> str:
 def short_exact(value: float | str | None) -> str:
     """All its digits, for a title; "" where it is not known."""
     return "" if value is None else str(value)
-
-
-def _significant(value: Decimal) -> Decimal:
-    """Three significant digits of a value below 1,000; no more than two after the point."""
-    if value < Decimal("9.995"):
-        return rounded(value, 2)
-    return rounded(value, 1) if value < Decimal("99.95") else rounded(value, 0)

@@ -2,7 +2,7 @@
 
 from fleetwatch.diagnosis.cause import Facts, Pauses, Step
 from fleetwatch.diagnosis.session_kinds import JUPYTER
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.rounding import gpu_hours
 
 ROUND_S = (900, 1200, 1800, 2700, 3600)  # an hour at most: longer frees little
 LEAST_MIN = ROUND_S[0] // 60
@@ -31,8 +31,8 @@ def culling(facts: Facts) -> Step | None:
         else f"End sessions that are idle for {timeout_s // 60} minutes, or give them a time limit"
     )
     return Step(
-        f"{what}: of the {idle_gpu_ms / HOUR_MS:.1f} GPU-hours in which this job was idle that"
-        f" would have saved {saved_gpu_ms / HOUR_MS:.1f} GPU-hours,"
+        f"{what}: of the {gpu_hours(idle_gpu_ms)} GPU-hours in which this job was idle that"
+        f" would have saved {gpu_hours(saved_gpu_ms)} GPU-hours,"
         f" {_counted(ended_s, is_jupyter)}, had it been started again after each;"
         " more where nobody came back.",
         _setting(timeout_s) if is_jupyter else "",

@@ -2,6 +2,8 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 
+from fleetwatch.lib.intervals import HOUR_MS
+
 HALF_A_MICRO_USD = Decimal("0.0000005")
 HALF_A_CENT = Decimal("0.005")  # $
 IN_DOLLARS_FROM = Decimal("99.995")  # $; what is less has cents
@@ -81,6 +83,21 @@ def few_digits(value: Decimal) -> Decimal:
 def _digits(value: Decimal, count: int) -> Decimal:
     """So many significant digits."""
     return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - count), ROUND_HALF_UP)
+
+
+def significant(value: Decimal) -> Decimal:
+    """Three significant digits of a value below 1,000; no more than two after the point."""
+    if value < Decimal("9.995"):
+        return rounded(value, 2)
+    return rounded(value, 1) if value < Decimal("99.95") else rounded(value, 0)
+
+
+def gpu_hours(gpu_ms: float) -> str:
+    """GPU-hours without the unit's name: 0.42, 12.3, 57,815."""
+    hours = Decimal(int(gpu_ms)) / HOUR_MS
+    if 0 < hours < Decimal("0.005"):
+        return "<0.01"
+    return f"{significant(hours):,}" if hours < 1000 else f"{rounded(hours, 0):,}"
 
 
 def percent(ratio: Decimal | float) -> str:

@@ -391,15 +391,17 @@ def test_a_sessions_pages_tell_it_by_the_pauses_that_the_ledger_has(client):
     [finding] = Finding.objects.filter(cause="idle_held")
     with time_machine.travel(NOW, tick=False):
         client.force_login(factories.user())
+        Finding.objects.update(step_saved_ms=20 * MINUTE, step_of_ms=80 * MINUTE)  # minutes ago
         page = in_text(tight(client.get(f"/findings/{finding.pk}").content.decode()))
         of_job = in_text(tight(client.get(f"/jobs/{finding.its_job.key}").content.decode()))
 
     told_of_it = (
         "A session is used on and off, and keeps its GPUs idle between uses.",
-        "End sessions that are idle for 30 minutes, or give them a time limit: of the 1.5 GPU-hours"
-        " in which this job was idle that would have saved 0.5 GPU-hours",
+        "End sessions that are idle for 30 minutes, or give them a time limit: of the 1.53 GPU-hours"
+        " in which this job was idle that would have saved 0.53 GPU-hours",
     )
     assert [words for words in told_of_it if words not in page or words not in of_job] == []
+    assert "0.53 GPU-hours, by step" in page
     assert "30 min or longer without a break: 2 times ; 1.53 GPU-hours idle in all" in page
     first = "Fri 20 Nov, 06:00 Fri 20 Nov, 07:00 1 h"
     assert f"From To Idle for Fri 20 Nov, 07:40 Fri 20 Nov, 08:12 32 min {first}" in page

@@ -62,8 +62,8 @@ def test_the_advice_says_what_it_would_have_saved():
 
     assert step is not None
     assert step.text == (
-        "Let idle notebooks end by themselves after 45 minutes: of the 2.8 GPU-hours in which this"
-        " job was idle that would have saved 0.8 GPU-hours, what is beyond 50 minutes of each pause"
+        "Let idle notebooks end by themselves after 45 minutes: of the 2.80 GPU-hours in which this"
+        " job was idle that would have saved 0.75 GPU-hours, what is beyond 50 minutes of each pause"
         " (the server looks each 5), had it been started again after each; more where nobody came"
         " back."
     )
@@ -88,8 +88,8 @@ def test_an_editors_session_gets_no_setting_of_jupyter():
 
     assert step is not None
     assert step.text == (
-        "End sessions that are idle for 45 minutes, or give them a time limit: of the 3.2"
-        " GPU-hours in which this job was idle that would have saved 1.7 GPU-hours, what is beyond"
+        "End sessions that are idle for 45 minutes, or give them a time limit: of the 3.17"
+        " GPU-hours in which this job was idle that would have saved 1.67 GPU-hours, what is beyond"
         " 45 minutes of each pause, had it been started again after each; more where nobody came"
         " back."
     )
@@ -107,7 +107,9 @@ def test_what_it_would_have_saved_is_the_sum_of_what_is_beyond_in_the_ledgers_st
 
     assert step.saved_gpu_ms == 131 * 60_000
     assert step.idle_gpu_ms == 492 * 60_000
-    assert "of the 8.2 GPU-hours in which this job was idle that would have saved 2.2" in step.text
+    assert (
+        "of the 8.20 GPU-hours in which this job was idle that would have saved 2.18" in step.text
+    )
 
 
 def test_of_a_shared_gpu_it_saves_the_jobs_share_and_nothing_that_was_not_observed():

@@ -473,11 +473,9 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
 
 
 def _measured(finding: Finding) -> Evidence | None:
-    """Its evidence; of a finding of which nothing was noted yet its step is priced by that at
-    once.
-    """
+    """Its evidence; the finding's step is priced as that measures it, which its advice says too."""
     seen = evidence(finding.its_job, finding.cause)
-    if seen is not None and finding.step_saved_ms is None:
+    if seen is not None:
         for name, ms in advise(finding.cause, seen.facts).step_worth.items():
             setattr(finding, name, ms)
     return seen
