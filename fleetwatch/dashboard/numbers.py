@@ -2,12 +2,14 @@
 never 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from functools import wraps
 from typing import Any
 
-from fleetwatch.figures.pricing import CENT, exact_sum, lines
+from fleetwatch.figures.pricing import CENT, can_sum_to, exact_sum, lines
+from fleetwatch.figures.pricing import usd as usd_in
+from fleetwatch.figures.totals import HEADLINE_STATES, Totals
 from fleetwatch.lib import durations, memory_sizes, rounding
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rounding import (
@@ -103,17 +105,43 @@ def has_cents(value: Decimal | None) -> bool:
     return value is not None and bool(rounded(abs(value), 2))
 
 
-def parts(amounts: Sequence[Decimal]) -> list[str]:
+def parts(amounts: Sequence[Decimal], together: Collection[int] = ()) -> list[str]:
     """Dollars that stand beside their sum, in what usd() shows that by, cents or whole dollars, so
-    that they add up to it. What is anything, and rounded to nothing by that, is as usd() has it.
+    that they add up to it, and those at the places `together` to what their own sum is then. What
+    is anything, and rounded to nothing by that, is as usd() has it.
     """
     is_in_cents = abs(exact_sum(amounts)) < IN_DOLLARS_FROM
-    shown = lines(amounts, CENT if is_in_cents else DOLLAR)
+    shown = _in_steps(amounts, together, CENT if is_in_cents else DOLLAR)
     texts = (cents(each) if is_in_cents else dollars(each) for each in shown)
     return [
         text if each else usd(amount)
         for text, each, amount in zip(texts, shown, amounts, strict=True)
     ]
+
+
+def _in_steps(
+    amounts: Sequence[Decimal], together: Collection[int], step: Decimal
+) -> list[Decimal]:
+    """All of them by their sum alone where the others can't take what `together` leaves of it."""
+    own = [amount for place, amount in enumerate(amounts) if place in together]
+    others = [amount for place, amount in enumerate(amounts) if place not in together]
+    left = usd_in(exact_sum(amounts), step) - usd_in(exact_sum(own), step)
+    if not can_sum_to(left, others, step):
+        return lines(amounts, step)
+    shown = {True: iter(lines(own, step)), False: iter(lines(others, step, total=left))}
+    return [next(shown[place in together]) for place in range(len(amounts))]
+
+
+def state_parts(totals: Totals) -> dict[str, str]:
+    """The cost by state of a page that says beside it what was wasted: what wastes adds up to that,
+    as it is shown.
+    """
+    usd_of = totals.shown_cost
+    wasting = [place for place, state in enumerate(usd_of) if state in HEADLINE_STATES]
+    wasted_usd = exact_sum(usd_of[state] for state in usd_of if state in HEADLINE_STATES)
+    is_all = abs(wasted_usd - totals.wasted_usd) < rounding.HALF_A_MICRO_USD
+    shown = parts(list(usd_of.values()), wasting if is_all else ())
+    return dict(zip(usd_of, shown, strict=True))
 
 
 def dollars(value: Decimal) -> str:

@@ -1,7 +1,7 @@
 """Money, pure: dollars of GPU time, one way to round, lines that sum to their total."""
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
 
 from fleetwatch.lib.intervals import HOUR_MS
@@ -55,6 +55,15 @@ def lines(
     for i in by_remainder[:missing]:
         floors[i] += step
     return floors
+
+
+def can_sum_to(total: Decimal, amounts: Sequence[Decimal], step: Decimal) -> bool:
+    """Whether that is a sum of the amounts, each rounded down or up."""
+    down, up = (
+        exact_sum(each.quantize(step, rounding=rounding, context=EXACT) for each in amounts)
+        for rounding in (ROUND_FLOOR, ROUND_CEILING)
+    )
+    return down <= total <= up
 
 
 def exact_sum(amounts: Iterable[Decimal]) -> Decimal:

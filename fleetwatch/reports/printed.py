@@ -7,10 +7,10 @@ beside them.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 from typing import Any
 
-from fleetwatch.figures.pricing import CENT, EXACT, exact_sum, lines, usd
+from fleetwatch.figures.pricing import CENT, EXACT, can_sum_to, exact_sum, lines, usd
 from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import HOUR_MS
@@ -40,7 +40,7 @@ def apportioned(
     for kept in ({**nothing, **pinned}, nothing, NONE_PINNED):
         rest = total - exact_sum(kept.values())
         others = [amount for place, amount in enumerate(amounts) if place not in kept]
-        if _fits(others, rest):
+        if can_sum_to(rest, others, CENT):
             shown = iter(lines(others, CENT, total=rest))
             return [kept[place] if place in kept else next(shown) for place in range(len(amounts))]
     return [usd(amount, CENT) for amount in amounts]
@@ -64,11 +64,6 @@ def at_most(
         pinned = {**pinned, **above}
         shown = apportioned(amounts, total, pinned)
     return shown
-
-
-def _fits(amounts: Sequence[Decimal], total: Decimal) -> bool:
-    floors = exact_sum([each.quantize(CENT, ROUND_FLOOR, EXACT) for each in amounts])
-    return floors <= total <= floors + len(amounts) * CENT
 
 
 def multiplied_hours(every_ms: Sequence[int]) -> tuple[list[Decimal], Decimal]:

@@ -1,5 +1,6 @@
 import re
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 
@@ -271,6 +272,36 @@ def test_parts_of_a_sum_in_dollars_add_up_to_it_in_dollars():
         "$0.20",
     ]
     assert numbers.parts([Decimal("52.663"), Decimal("16.077")]) == ["$52.66", "$16.08"]
+
+
+def test_parts_that_have_a_sum_of_their_own_add_up_to_that_too():
+    """$170.46 and $0.01 are $170 wasted of $195; by the remainders of all idle would be $171."""
+    shares = [Decimal(each) for each in ("23.45", "1.00", "0.01", "170.46", "0.02")]
+
+    assert numbers.parts(shares)[3] == "$171"
+    assert numbers.parts(shares, together=(2, 3)) == ["$24", "$1", "$0.01", "$170", "$0.02"]
+
+
+@pytest.mark.parametrize(("wasted", "idle"), [("170.47", "$170"), ("150.00", "$171")])
+def test_states_that_waste_add_up_to_what_was_wasted_where_they_are_all_of_it(wasted, idle):
+    """With $20.47 of these potential, idle is a part of the whole cost alone."""
+    shown = {"useful": "23.45", "underused": "1.00", "stalled": "0.01", "idle": "170.46"}
+    usd = {state: Decimal(each) for state, each in (shown | {"starting": "0.02"}).items()}
+    totals = SimpleNamespace(shown_cost=usd, wasted_usd=Decimal(wasted))
+
+    assert numbers.state_parts(totals)["idle"] == idle
+
+
+def test_parts_whose_others_can_not_take_what_is_left_are_those_of_the_whole_sum():
+    """$100.50 and $100.50 are $201, and each alone would be $100 or $101."""
+    half = Decimal("100.50")
+
+    assert numbers.parts([half, half, Decimal(0)], together=(0, 1)) == ["$101", "$100", "$0.00"]
+    assert numbers.parts([Decimal("100.4"), Decimal("0.4"), Decimal("0.4")], together=(0,)) == [
+        "$100",
+        "$1",
+        "$0.40",
+    ]
 
 
 def test_a_part_that_is_less_than_a_cent_is_not_nothing():

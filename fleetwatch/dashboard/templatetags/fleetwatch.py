@@ -34,6 +34,7 @@ from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.figures.totals import Totals
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
@@ -160,6 +161,12 @@ def part_of(amounts: Mapping[str, Decimal], name: str) -> SafeString:
     """
     shown = dict(zip(amounts, numbers.parts(list(amounts.values())), strict=True))
     return number(shown[name], numbers.usd_exact(amounts[name]))
+
+
+@register.simple_tag
+def state_cost(totals: Totals, name: str) -> SafeString:
+    """The same of the states, which stand beside what was wasted too."""
+    return number(numbers.state_parts(totals)[name], numbers.usd_exact(totals.shown_cost[name]))
 
 
 @register.simple_tag
