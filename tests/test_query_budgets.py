@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 PARTS = ("/recoverable", "/worst", "/wasters", "/changes")  # asked by a page, not opened
 PART = {"HX-Request": "true"}
 PAGES = {
-    "/": 34,  # until when nodes are posted, also for the period before; since when figures, and GPUs; whether idle is accepted, or its finding closed
-    "/recoverable": 21,  # jobs that waste now: until when their last hour is, which run, their causes, what was decided
+    "/": 35,  # until when nodes are posted, also for the period before; since when figures, and GPUs; whether idle is accepted, or its finding closed
+    "/recoverable": 11,  # jobs that waste now: until when their last hour is, which run, their causes, what was decided
     "/worst": 3,
     "/wasters": 4,
     "/changes": 18,  # until when nodes are posted; the budgets of all, and the teams of a lead
