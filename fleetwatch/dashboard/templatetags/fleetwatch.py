@@ -5,20 +5,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache, lru_cache
-from html import escape
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 from django import template
 from django.db.models import Model
-from django.template.base import Parser, Token
 from django.template.context import Context
-from django.template.defaulttags import URLNode, url
 from django.template.loader import render_to_string
 from django.urls import resolve, reverse
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
@@ -27,11 +24,12 @@ from fleetwatch.alerts.incidents.past_ends import how_it_ended
 from fleetwatch.alerts.models import Incident
 from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
+from fleetwatch.dashboard.address_tag import address_tag
 from fleetwatch.dashboard.agent_reads import sensor_names
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
-from fleetwatch.dashboard.drawing import bars
+from fleetwatch.dashboard.drawing.bar_svg import spark, state_band, state_bar
 from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.figures.totals import Totals
@@ -118,6 +116,10 @@ for text_of in (
 register.filter("month_in_words", months.in_words)
 register.filter("in_words_of", words.decided_parts)
 
+register.tag("url", address_tag)
+for _drawn in (state_bar, state_band, spark):
+    register.simple_tag(_drawn)
+
 _NUMBER = '<span title="{}">{}</span>'
 _LONG_NUMBER = '<span class="long" title="{}">{}</span>'  # smaller in a card of figures
 MANY_CHARACTERS = 11
@@ -199,67 +201,6 @@ def saved_hours(value: Saving) -> SafeString:
 def points_between(low: float, high: float) -> str:
     """The interval of a difference of two shares."""
     return numbers.points(low, high)
-
-
-class Address(URLNode):
-    """Django's `url`, which looks an address up once: a table asks for the same hundreds of times,
-    and each is a search through all patterns.
-    """
-
-    def render(self, context: Context) -> str:
-        args = tuple(arg.resolve(context) for arg in self.args)
-        url = _address(self.view_name.resolve(context), args)
-        if self.asvar:
-            context[self.asvar] = url
-            return ""
-        return conditional_escape(url)
-
-
-@lru_cache(maxsize=20_000)
-def _address(name: str, args: tuple[Any, ...]) -> str:
-    return reverse(name, args=args)
-
-
-@register.tag("url")
-def url_tag(parser: Parser, token: Token) -> URLNode:
-    """`url`; one with named arguments is Django's own."""
-    node = url(parser, token)
-    return node if node.kwargs else Address(node.view_name, node.args, {}, node.asvar)
-
-
-@register.simple_tag
-def state_bar(amounts: Mapping[str, Any], size: str = "") -> SafeString:
-    """Amounts by state (milliseconds or dollars) as one horizontal bar."""
-    segments = bars.state_bar(amounts)
-    return state_band(segments, size, ", ".join(segment.title for segment in segments))
-
-
-@register.simple_tag
-def state_band(
-    segments: Sequence[bars.Segment], size: str = "thin", label: str = "States over time"
-) -> SafeString:
-    """States over time as one horizontal band."""
-    drawn = "".join(
-        f'<rect class="{each.state}" x="{each.x}" width="{each.width}" height="100%">'
-        f"<title>{escape(each.title)}</title></rect>"
-        for each in segments
-    )
-    svg = '<svg class="statebar {}" role="img" aria-label="{}">{}</svg>'
-    return format_html(svg, size, label, SafeString(drawn))
-
-
-@register.simple_tag
-def spark(shares: Sequence[float], label: str) -> SafeString:
-    """Shares of the largest, 0 to 1, as little bars of 24 units at most; what is not nothing is
-    seen.
-    """
-    heights = [max(round(24 * share, 1), 1) if share else 0 for share in shares]
-    drawn = "".join(f"M{x} 24v-{high}h.8v{high}z" for x, high in enumerate(heights) if high)
-    svg = (
-        '<svg class="spark" viewBox="0 0 {} 24" preserveAspectRatio="none" role="img"'
-        ' aria-label="{}"><path d="{}"/></svg>'
-    )
-    return format_html(svg, len(heights), label, drawn)
 
 
 @register.simple_tag
