@@ -31,16 +31,16 @@ PAGES = {
     "/worst": 3,
     "/wasters": 4,
     "/changes": 18,  # until when nodes are posted; the budgets of all, and the teams of a lead
-    "/fleet": 8,  # until when all nodes are posted; also which GPUs are broken, and their incidents
+    "/fleet": 9,  # until when all nodes are posted; since when there are GPUs; also which GPUs are broken, and their incidents
     "/fleet/idle": 29,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 30,  # rates, silences, incidents, findings of it and of jobs, starts; its version; what is slowed
     "/gpus/GPU-node-001-0": 24,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 14,  # names and teams of the reader; what was decided; since when there are GPUs, and the period before
     "/jobs/slurm/della/1000": 27,  # which GPU it held last, until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before
-    "/capacity": 13,
+    "/capacity": 15,  # since when there are figures, and GPUs
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,  # how long jobs really waited
     "/jobs.csv": 9,  # as the page, and its entry in the audit log
-    "/waste": 10,  # also the period before, whether it is recorded, and machines’ findings
+    "/waste": 11,  # also the period before, since when figures, and GPUs, and machines’ findings
     "/waste.csv?group_by=job": 3,
     "/costs": 10,  # until when all nodes are posted, also for the period before
     "/costs.csv?group_by=user": 5,  # since when there are figures
@@ -81,8 +81,8 @@ PAGES = {
     "/charts/costs?group_by=user": 3,
     "/charts/fleet": 6,  # how much each node wastes: the order of its rows; which GPUs are broken
     "/gpus/GPU-node-001-0/cell": 10,  # what of its waste is agreed to be none
-    "/charts/capacity": 3,
-    "/charts/capacity-week": 3,
+    "/charts/capacity": 4,  # since when there are figures
+    "/charts/capacity-week": 4,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,  # when it could not work
     "/charts/gpu?gpu=GPU-node-001-0": 8,  # when it was slowed
     "/charts/gpu?gpu=GPU-node-001-0&as=svg": 7,

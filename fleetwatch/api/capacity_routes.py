@@ -68,9 +68,9 @@ class FreeWhileWaiting(fields_of(WhileWaiting)):  # type: ignore[misc]
 
 
 class Capacity(Period):
-    """Of counted_from to counted_to: the whole hours of the period that are posted, the last 100
-    days of them; null without one. `whole` is hour by hour, so that its p95 is not the sum of the
-    rows'.
+    """Of counted_from to counted_to: the whole hours of the period that are recorded and posted,
+    the last 100 days of them; null without one. `whole` is hour by hour, so that its p95 is not the
+    sum of the rows'.
 
     `by_hour_of_week`: GPUs free or idle on the mean, Monday first, 24 hours of the organisation's
     zone each.

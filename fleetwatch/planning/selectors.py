@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.capacity import QUEUE, clusters
 from fleetwatch.diagnosis.models import CapacityEntry
+from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import state_days
@@ -61,11 +62,14 @@ class WhileWaiting:
 
 
 def whole_hours(interval: Interval, now: datetime) -> Interval | None:
-    """The whole UTC hours of the interval that are posted, the last LONGEST of them; None without
-    one.
+    """The whole UTC hours of the interval that are recorded and posted, the last LONGEST of them;
+    None without one.
     """
+    began = ledger_began()
+    if began is None:
+        return None
     end = floor_hour(min(interval.end, now - SETTLED))
-    start = max(ceil_hour(interval.start), end - LONGEST)
+    start = max(ceil_hour(max(interval.start, began)), end - LONGEST)
     return Interval(start, end) if start < end else None
 
 

@@ -376,6 +376,8 @@ def test_what_cannot_be_replayed_is_said(machines, query, status):
 
 
 def test_of_a_longer_period_the_last_hundred_days_count(machines):
+    factories.entry(GPU.objects.first(), hours_ago=24 * 150, state="free").save()
+
     whole, cut = (machines.get(f"/capacity?from=now-{days}d&to=now") for days in (100, 101))
 
     assert (whole.context["is_cut"], cut.context["is_cut"]) == (False, True)

@@ -151,7 +151,7 @@ def test_the_bar_says_until_when_its_dollars_are_counted(small):
     on = GPU.objects.get()
     stored_runs.store(factories.run(on, hours_ago=1, hours=0.95, states=states, condition="free"))
 
-    assert "GPU-hours (Thu 19 Nov, 12:00 until Fri 20 Nov, 11:57) ," in text(small, "/?range=24h")
+    assert "GPU-hours (Fri 20 Nov, 08:00 until Fri 20 Nov, 11:57) ," in text(small, "/?range=24h")
 
 
 def test_shares_of_states_are_of_all_dollars_and_the_headline_says_what_it_leaves_out(admin):

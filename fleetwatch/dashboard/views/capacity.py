@@ -16,6 +16,7 @@ from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.dashboard.forms.what_if_form import NAMES, WhatIfForm, read_what_if
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.recorded_part import record_of
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
@@ -29,7 +30,13 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
 from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.replayed_runs import Outcome
-from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
+from fleetwatch.planning.selectors import (
+    LONGEST,
+    SUBJECTS,
+    model_hours,
+    while_waiting,
+    whole_hours,
+)
 from fleetwatch.planning.verdict import verdict
 from fleetwatch.planning.what_if import (
     Past,
@@ -58,7 +65,7 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     return {
         "filters": filters,
         **_hours(period, hours),
-        **_lines(model_hours(hours, narrowed) if hours else [], hours),
+        **_lines(model_hours(hours, narrowed) if hours else [], hours, period),
         **_free_usd(hours, filters),
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
         "queues": waiting(to_ms(period.now)),
@@ -69,12 +76,17 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _lines(models: Sequence[ModelHours], hours: Interval | None) -> Context:
-    """Each model's figures, those of all together, and what they allow to say."""
+def _lines(models: Sequence[ModelHours], hours: Interval | None, period: Period) -> Context:
+    """Each model's figures, those of all together, what they allow to say, and since when there
+    are any.
+    """
     by_model = model_lines(models)
     whole = whole_line(models)
     spare = verdict(by_model, whole, _count(hours)) if whole and hours else None
-    return {"whole": whole, "lines": by_model, "verdict": spare}
+    return {
+        **{"whole": whole, "lines": by_model, "verdict": spare},
+        **record_of(period, whole.capacity_ms if whole else 0),
+    }
 
 
 def _free_usd(hours: Interval | None, filters: Mapping[str, str]) -> Context:
@@ -103,8 +115,13 @@ def _hours(period: Period, hours: Interval | None) -> Context:
         "hours": hours,
         "counted_hours": _count(hours) if hours else 0,
         "asked_hours": _touched(period.so_far),
-        "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
+        "is_cut": hours is not None and _is_cut(hours, period.interval),
     }
+
+
+def _is_cut(hours: Interval, asked: Interval) -> bool:
+    """Whether there were more: hours that nobody recorded are none."""
+    return hours.end - hours.start == LONGEST and hours.start > ceil_hour(asked.start)
 
 
 def _touched(interval: Interval) -> int:

@@ -18,11 +18,12 @@ from fleetwatch.dashboard.compared_period import (
     period_before,
 )
 from fleetwatch.dashboard.contract_costs import contract_costs, contracts
-from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, recorded_since, steps_of
+from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, steps_of
 from fleetwatch.dashboard.opened_costs import opened_by
 from fleetwatch.dashboard.pages import pager, read_place
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused, takes_only
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.recorded_part import record_of
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
 from fleetwatch.figures.posted import summed_until
@@ -73,7 +74,7 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
     looked_at = _lines(request, period, before, scope, groups=groups)
     seen = looked_at["seen"]
     return {
-        **_steps(request, period, before),
+        **_steps(request, period, before, seen.whole.totals.capacity_ms),
         **compared_with(request),
         **looked_at,
         "groups": groups.items(),
@@ -131,19 +132,21 @@ def _elsewhere(period: Period) -> Context:
     }
 
 
-def _steps(request: HttpRequest, period: Period, before: Interval | None) -> Context:
+def _steps(
+    request: HttpRequest, period: Period, before: Interval | None, capacity_ms: int
+) -> Context:
     """In which steps the chart can be drawn, which is asked for, and since when this period and the
     one before are recorded.
     """
     steps = steps_of(period)
     step = chosen(request, "step", steps, default=steps[0])
-    since = recorded_since(period)
+    record = record_of(period, capacity_ms)
+    since = record["recorded_since"] or period.interval.start
     return {
         "steps": steps,
         "step": step,
         "partial_steps": partial_steps(period, step, since),
-        "recorded_since": since if since > period.interval.start else None,
-        "is_recorded": since < period.so_far.end,
+        **record,
         "before_since": as_recorded(before).since if before else None,
     }
 

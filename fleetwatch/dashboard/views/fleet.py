@@ -30,6 +30,7 @@ from fleetwatch.dashboard.node_lines import (
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import NO_JOB, PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.recorded_part import record_of
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.diagnosis.findings.inbox import agreed_by, agreed_usd
@@ -115,9 +116,12 @@ def fleet(request: HttpRequest, period: Period) -> Context:
 
 
 def _headline(figures: FleetFigures, period: Period, scope: Scope) -> Context:
-    """Until when the sums are of all nodes, and what of the waste people agreed is none."""
+    """Since when the sums are recorded, until when they are of all nodes, and what of the waste
+    people agreed is none.
+    """
     is_any = figures.totals.wasted_usd
     return {
+        **record_of(period, figures.totals.capacity_ms),
         "summed_until": summed_until(period.interval, period.now),
         "agreed_usd": agreed_usd(period.interval, now=period.now, scope=scope) if is_any else None,
     }

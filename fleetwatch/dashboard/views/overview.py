@@ -34,7 +34,7 @@ from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.idle_jobs import NOTHING_ACCEPTED, AcceptedIdle, accepted_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.recorded_part import recorded_part
+from fleetwatch.dashboard.recorded_part import record_of
 from fleetwatch.dashboard.recoverable import recoverable
 from fleetwatch.dashboard.showing import Context, is_empty, part_of, shows
 from fleetwatch.diagnosis.findings import machine_findings
@@ -107,7 +107,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "is_money_first": _is_money_first(request),
         "totals": totals,
         **_compared(request, period, totals, scope),
-        "recorded_part": recorded_part(period),
+        **record_of(period, totals.capacity_ms),
         "summed_until": summed_until(period.interval, period.now),
         **compared_with(request),
         "funnel": funnel(totals),

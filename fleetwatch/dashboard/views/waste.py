@@ -36,6 +36,7 @@ from fleetwatch.dashboard.parameters import (
     takes_only,
 )
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.recorded_part import record_of
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.diagnosis import cause_look
@@ -250,12 +251,13 @@ def _links(group_by: str, filters: dict[str, str], period: Period) -> Context:
 
 
 def _totals(seen: Look | CauseLook, asked: Asked, period: Period, *, is_whole: bool) -> Context:
-    """The whole with what was learned of closed months since, and what was drawn for nothing:
-    nobody knows that of a cause.
+    """The whole with since when it is recorded, what was learned of closed months since, and what
+    was drawn for nothing: nobody knows that of a cause.
     """
     totals = seen.totals()
     return {
         "totals": totals,
+        **record_of(period, totals.capacity_ms),
         "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
         # by itself: sums of days have holders or nodes, and both only node by node
         **({} if asked.cause else _energy(asked.scope, period)),
