@@ -27,7 +27,7 @@ from tests.costs.factories import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.test_reports import text
 from tests.diagnosis import told
-from tests.markup import tight
+from tests.markup import in_text, tight
 from tests.notify.factories import email_channel
 from tests.reports.factories import OCTOBER, a_fleet, computed
 from tests.reports.test_budgeted import a_budget, an_outlook
@@ -198,6 +198,20 @@ def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october)
     assert "is not computed yet" in text(finance.get("/teams/nlp/2026-11"))
     Team.objects.create(slug="new")
     assert "is not computed yet" in text(finance.get("/teams/new", follow=True))
+
+
+def test_of_a_month_before_anything_was_recorded_there_is_no_statement_and_it_says_since_when(
+    october,
+):
+    finance = client_of("finance")
+
+    before, to_come = (
+        in_text(tight(finance.get(f"/teams/nlp/{month}").content.decode()))
+        for month in ("2019-01", "2026-12")
+    )
+
+    assert "no statement of January 2019 Nothing is recorded before 1 Sep 2026." in before
+    assert "FleetWatch has no day of that month that is over." in to_come
 
 
 def test_finance_and_the_teams_lead_decide_and_nobody_else(october):

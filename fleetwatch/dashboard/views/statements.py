@@ -29,6 +29,7 @@ from fleetwatch.dashboard.report_pages import report_context, trend_of, wasted_u
 from fleetwatch.dashboard.showing import Context, existing, live
 from fleetwatch.dashboard.team_waste import team_waste
 from fleetwatch.figures import boundaries
+from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.reports import months, selectors, statement_sending, team_months
@@ -83,8 +84,14 @@ def _known_months(of: Team) -> dict[str, bool]:
 
 def _no_statement(request: HttpRequest, of: Team, month: str, others: list[str]) -> HttpResponse:
     context = {"team": of, "month_in_words": months.in_words(month), "months": others[:12]}
-    context |= {"page": "reports", "zone": zone()}
+    context |= {"page": "reports", "zone": zone(), "recorded_since": _since_after(month)}
     return render(request, "dashboard/no_statement.html", context, status=404)
+
+
+def _since_after(month: str) -> datetime | None:
+    """Since when there are figures, where the month began before; else None."""
+    began = ledger_began()
+    return began if began and began > months.start(month, zone()) else None
 
 
 def _page(
