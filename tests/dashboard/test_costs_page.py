@@ -214,7 +214,7 @@ def test_a_period_before_that_is_recorded_in_part_says_from_when_on(explorer):
     """NOW is 12:00 and the first of four hours began at 08:00."""
     page = page_of(explorer, "/costs?from=now-3h&to=now")
 
-    assert "of the period before only from Fri 20 Nov, 08:00 on recorded" in page
+    assert "the period before is recorded only from Fri 20 Nov, 08:00 on" in page
     assert "no data for the period before" not in page
 
 

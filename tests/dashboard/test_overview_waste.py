@@ -52,11 +52,11 @@ def test_a_period_before_that_is_recorded_in_part_is_compared_with_nothing(small
     whole = text(small, "/?from=now-2h&to=now")
 
     for shown in (in_part, pinned):
-        assert "of the period before only from Fri 20 Nov, 08:00 on recorded ·" in shown
+        assert "the period before is recorded only from Fri 20 Nov, 08:00 on ·" in shown
         assert "no period before to compare" not in shown
         assert "on the period before" not in shown
     assert "Useful share of cost 100 % +0.0 points on the period before" in whole
-    assert "of the period before only" not in whole
+    assert "the period before is recorded only" not in whole
 
 
 def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_lines(admin):
@@ -151,7 +151,11 @@ def test_the_bar_says_until_when_its_dollars_are_counted(small):
     on = GPU.objects.get()
     stored_runs.store(factories.run(on, hours_ago=1, hours=0.95, states=states, condition="free"))
 
-    assert "GPU-hours (Fri 20 Nov, 08:00 until Fri 20 Nov, 11:57) ," in text(small, "/?range=24h")
+    running = text(small, "/?range=24h")
+    over = text(small, "/?from=now-3h&to=now-2h")
+
+    assert "GPU-hours (Fri 20 Nov, 08:00 until Fri 20 Nov, 11:57) of which 100 % were" in running
+    assert "1.00 GPU-hours of which 100 % were observed" in over
 
 
 def test_shares_of_states_are_of_all_dollars_and_the_headline_says_what_it_leaves_out(admin):

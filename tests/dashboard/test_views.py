@@ -63,7 +63,7 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert "<h2>50 % of what you paid for was useful work</h2>" in tight(page)
     assert '<span title="$8.000000">$8.00</span>' in page
     assert '<span title="$2.000000">$2.00</span> certain' in page
-    assert "100 % of them observed" in page
+    assert "of which 100 % were observed" in page
 
 
 def test_a_change_is_told_where_all_of_the_period_before_is_recorded(small):
