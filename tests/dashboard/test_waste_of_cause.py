@@ -104,6 +104,16 @@ def test_other_filters_narrow_it_too_but_no_state(two_causes):
     assert "`state` narrows no report by cause. What you see is not narrowed by it." in page
 
 
+def test_the_tab_of_causes_leads_to_those_of_all_states(two_causes):
+    page = shown(two_causes, "group_by=team&state=idle")
+
+    [address] = re.findall(r'href="([^"]*group_by=cause[^"]*)"', page)
+    assert "state" not in address
+    assert "narrows no report by cause" not in shown(
+        two_causes, address.removeprefix("?").replace("&amp;", "&")
+    )
+
+
 def test_its_chart_has_each_hour_and_its_file_each_line(two_causes):
     chart = two_causes.get("/charts/wasted?from=now-6h&to=now&cause=idle_held&as=csv")
     report = two_causes.get("/waste.csv?from=now-6h&to=now&cause=idle_held&group_by=user")
