@@ -27,6 +27,7 @@ THINGS = {
     "gpu": ("GPU", "uuid"),
     "job": ("job", "key"),
     **dict.fromkeys(("team", "team_statement", "budget"), ("team", "slug")),
+    **{kind: (kind, "pk") for kind in ("finding", "incident", "rule")},
 }
 RETRY_AFTER_S = 10
 JSON_PATHS = ("/api/", "/metrics")

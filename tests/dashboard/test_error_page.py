@@ -12,6 +12,7 @@ from psycopg import errors
 from fleetwatch.accounts.models import OthersShown
 from fleetwatch.accounts.visibility import set_others_shown
 from tests.dashboard import factories
+from tests.dashboard.shown_incidents import incident
 from tests.diagnosis.told import finding, job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
@@ -128,6 +129,24 @@ def test_what_is_not_there_is_named_and_looked_for(admin_client, address, headin
     assert ('href="/settings/agents">Add a node' in page) is ("nope-01" in page or "GPU-0" in page)
 
 
+@pytest.mark.parametrize(
+    ("address", "sentence", "listed"),
+    [
+        ("/findings/999999", "There is no finding 999999,", '/findings">savings inbox'),
+        ("/incidents/9999", "There is no incident 9999,", '/alerts">alerts'),
+        ("/alerts/rules/999", "There is no rule 999,", '/alerts/rules">rules'),
+    ],
+)
+def test_of_a_finding_incident_or_rule_that_is_not_there_the_list_is_named_and_no_agent(
+    admin_client, address, sentence, listed
+):
+    page = admin_client.get(address).content.decode()
+
+    assert sentence in page
+    assert listed in page.partition("<h1")[2]
+    assert "agent has reported" not in page
+
+
 def test_a_name_that_is_not_there_is_no_markup_and_is_cut(admin_client):
     page = admin_client.get(f"/nodes/<b>{'x' * 300}").content.decode()
 
@@ -141,12 +160,15 @@ def test_what_a_reader_may_not_see_reads_as_what_is_not_there(client, role):
     client.force_login(factories.user(role=role, username="vera"))
     node = factories.node("n-of-others")
     gpu = factories.gpu(node)
-    key = job("slurm/della/1", user="ann").key
+    of_others = job("slurm/della/1", user="ann")
+    key = of_others.key
 
     for there, nowhere in (
         ("/nodes/n-of-others", "/nodes/absent"),
         (f"/gpus/{gpu.uuid}", "/gpus/GPU-absent-0"),
         (f"/jobs/{key}", "/jobs/slurm/della/2"),
+        (f"/findings/{finding(of_others, pk=888_888).pk}", "/findings/999999"),
+        (f"/incidents/{incident(of_others.key, pk=888_888).pk}", "/incidents/999999"),
     ):
         answers = [client.get(address) for address in (there, nowhere)]
         names = [address.partition("s/")[2] for address in (there, nowhere)]
