@@ -40,9 +40,7 @@ def first_page(request: HttpRequest) -> None:
     """Says on a list's first page that the cursor which the address names leads nowhere."""
     after = request.GET.get("after")
     if after:
-        messages.error(
-            request, f"There is no page after {after[:LONGEST]!r}: this is the first one."
-        )
+        _say(request, f"There is no page after {after[:LONGEST]!r}: this is the first one.")
 
 
 def refuse(request: HttpRequest, name: str, asked: str, choices: Collection[str]) -> None:
@@ -50,7 +48,15 @@ def refuse(request: HttpRequest, name: str, asked: str, choices: Collection[str]
     names = [*_in_words(name, choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
     there = f"; there are {', '.join(names)}" if names else ""
     of = "grouping by" if name == GROUPINGS else f"`{name}`"
-    messages.error(request, f"There is no {of} {asked[:LONGEST]!r}{there}.")
+    _say(request, f"There is no {of} {asked[:LONGEST]!r}{there}.")
+
+
+def _say(request: HttpRequest, sentence: str) -> None:
+    """Once on a page, of which several parts may ask for the same."""
+    sentences = request.__dict__.setdefault("wrong_choices", set())
+    if sentence not in sentences:
+        sentences.add(sentence)
+        messages.error(request, sentence)
 
 
 def _in_words(name: str, choices: Collection[str]) -> list[str]:

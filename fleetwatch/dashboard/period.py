@@ -107,9 +107,9 @@ def read_period(
     except TimeframeError as error:
         if not is_page:
             raise
-        messages.error(request, str(error))
         only_zone = {ZONE: params[ZONE]} if ZONE in params else {}
         frame = _frame(only_zone, now, organisation_zone, clock, default)
+        messages.error(request, f"{error} Shown instead: {frame.label}.")
     return Period(frame, organisation_zone, clock, now, of_a_thing)
 
 

@@ -114,10 +114,12 @@ def test_a_hostile_zone_is_told_bounded_and_as_text(spent):
         ("to=now", "`to` needs a `from`"),
     ],
 )
-def test_a_range_that_is_none_is_said_and_the_default_is_shown(spent, ends, sentence):
+def test_a_range_that_is_none_is_said_with_the_default_that_is_shown(spent, ends, sentence):
     answer = spent.get(f"/overview?{ends}&{NEW_YORK}")
 
-    assert sentence in unescape(answer.content.decode())
+    page = unescape(answer.content.decode())
+    assert sentence in page
+    assert page.count("Shown instead: Last 7 days.") == 1
     assert "<script>" not in answer.content.decode().partition("<main")[2]
     assert answer.context["timeframe"].preset == "7d"
     assert answer.context["timeframe"].tz == "America/New_York"
