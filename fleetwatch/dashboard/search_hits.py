@@ -3,12 +3,14 @@ may see them.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import reduce
 from itertools import islice
+from operator import and_, or_
 from textwrap import shorten
 from typing import Any
 
@@ -166,16 +168,17 @@ def has_several_words(text: str) -> bool:
 
 
 def _kinds(wanted: str, user: User, limit: int, now: datetime) -> tuple[Iterable[Hit], ...]:
+    numbered = _numbered_gpus(wanted)
     return (
         _pages(wanted, user),
         _nodes(wanted, limit),
-        _numbered_gpus(wanted),
+        (replace(_gpu(gpu), has_number=True) for gpu in numbered),
         _gpus(wanted, limit),
         _teams(wanted, limit),
         _users(wanted, limit),
         _jobs(wanted, limit, names_of(user)),
         _findings(wanted, limit, now),
-        _incidents(wanted, limit, now),
+        _incidents(_of_gpus(numbered) if numbered else _of_words(wanted), limit, now),
         _causes(wanted),
         _views(wanted, user, limit),
         _terms(wanted),
@@ -242,15 +245,15 @@ def _numbered(text: str, limit: int, now: datetime) -> Iterator[Hit]:
             yield replace(hit, has_number=True, about=f"#{number} · {hit.about}")
 
 
-def _numbered_gpus(text: str) -> Iterator[Hit]:
+def _numbered_gpus(text: str) -> list[GPU]:
+    """Those of that node and number."""
     named = _GPU_OF_NODE.fullmatch(text)
     if named is None or sight() is not None:
-        return
+        return []
     rows = GPU.objects.filter(
         node__name__icontains=named[1], index=int(named[2]), parent=None
     ).select_related("node")
-    for gpu in inventory.here(rows).order_by("node__name", "uuid")[:MAX_NUMBERED]:
-        yield _gpu(gpu)
+    return list(inventory.here(rows).order_by("node__name", "uuid")[:MAX_NUMBERED])
 
 
 def _gpu(gpu: GPU) -> Hit:
@@ -444,19 +447,29 @@ def _days(finding: Finding) -> str:
     return days_in_words(*local)
 
 
-def _incidents(text: str, limit: int, now: datetime) -> Iterator[Hit]:
-    """Those of whose rule, subject, team, owner, node and accepted reason each word is."""
-    rows = visible_incidents()
-    for word in text.split():
-        rows = rows.filter(_is_of(word))
+def _incidents(which: Q, limit: int, now: datetime) -> Iterator[Hit]:
+    rows = visible_incidents().filter(which)
     # those that are open first: one that fires since long is not left off for many that are over
     newest = rows.order_by(F("resolved_at").desc(nulls_first=True), "-opened_at", "-pk")[:limit]
     yield from (_incident(each, now) for each in newest)
 
 
+def _of_gpus(gpus: Sequence[GPU]) -> Q:
+    """Those of these GPUs, and of what some of these did in a job."""
+    of_jobs = (Q(facts__contains={"facts": {"gpus": [{"uuid": gpu.uuid}]}}) for gpu in gpus)
+    return reduce(or_, of_jobs, Q(subject__in=[gpu.uuid for gpu in gpus]))
+
+
+def _of_words(text: str) -> Q:
+    """Those of whose rule, subject, team, owner, node and accepted reason each word is."""
+    return reduce(and_, map(_is_of, text.split()), Q())
+
+
 def _is_of(word: str) -> Q:
     what = Q(rule__name__icontains=word) | Q(team__slug__icontains=word)
-    where = Q(subject__icontains=word) | Q(facts__contains={"labels": {"node": [word]}})
+    # a number that is a part of another one, or of a UUID, says nothing
+    named = Q(subject__regex=rf"\m{word}\M") if word.isdecimal() else Q(subject__icontains=word)
+    where = named | Q(facts__contains={"labels": {"node": [word]}})
     why = agreed_hits.was_muted_for(word)
     return what | where | why | Q(facts__name__icontains=word) | of_owner(word)
 

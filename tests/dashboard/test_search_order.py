@@ -98,3 +98,39 @@ def test_a_job_that_runs_comes_behind_what_fires_and_before_what_was_found():
     order = [kind for kind, _ in ranked(several, "idle", {})]
 
     assert order == ["incident", "job", "page", "finding"]
+
+
+@pytest.mark.parametrize("address", ["/search", "/search/quick"])
+@pytest.mark.parametrize(
+    ("number", "keys"),
+    [
+        (3, ["GPU-3"]),  # its own incident
+        (5, []),  # no more than a digit of a job's key and of another GPU's UUID
+        (6, ["slurm/della/51"]),  # the job's, of which it idled
+    ],
+)
+def test_a_node_and_a_number_list_that_gpu_first_and_then_its_incidents_alone(
+    admin, address, number, keys
+):
+    node = factories.node("a100-06")
+    for index in (3, 5, 6):
+        factories.gpu(node, index=index, uuid=f"GPU-{index}")
+    on_it = {"labels": {"node": ("a100-06",)}}
+    incident("slurm/della/51", facts=on_it | {"facts": {"gpus": [{"uuid": "GPU-6"}]}})
+    incident("GPU-3", facts=on_it | {"kind": "gpu"})
+    incident("GPU-fd5b-5a", facts=on_it | {"kind": "gpu"})
+
+    groups = admin.get(address, {"q": f"a100-06 {number}"}).context["groups"]
+
+    listed = {group[0]: group[1] for group in groups}
+    assert groups[0][0] == "GPU"
+    assert [hit.name for hit in listed["GPU"]] == [f"a100-06 · GPU {number}"]
+    numbers = [hit.about.removeprefix("#") for hit in listed.get("incident", [])]
+    assert [Incident.objects.get(pk=each).subject for each in numbers] == keys
+
+
+def test_a_number_among_words_is_no_part_of_a_longer_one(admin):
+    incident("slurm/della/51", facts={"labels": {"node": ("a100-06",)}})
+
+    assert "incident" not in kinds("a100-06 5", factories.user(username="bea"))
+    assert "incident" in kinds("a100-06 51", factories.user(username="cea"))
