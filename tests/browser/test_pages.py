@@ -1,11 +1,16 @@
 """What only a browser can show: the keys, the theme switch, the copy button, what is cut off."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
+from django.template.loader import render_to_string
 from playwright.sync_api import Browser, Page
 
 from fleetwatch.alerts.models import Incident
+from fleetwatch.dashboard.search_hits import Hit
+from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from tests.browser import narrow
 from tests.browser.sites import let_in
 
@@ -13,6 +18,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 CUT = """() => [...document.querySelectorAll(".scroll")].filter(el => el.scrollWidth > el.clientWidth)
     .map(el => el.closest("section").querySelector("h2").innerText)"""
+
+# where a hit's dollars end, and the palette; how high its words are, and a line of them
+HIT_ROWS = """() => {
+    const box = query => document.querySelector(query).getBoundingClientRect();
+    const words = document.querySelector("#palette .hits a > .sub");
+    const line = document.createRange();
+    line.setStart(words.firstChild, 0);
+    line.setEnd(words.firstChild, 1);
+    return {
+        right: box("#palette .hits .end").right, palette: box("#palette").right,
+        words: words.getClientRects()[0].height, line: line.getBoundingClientRect().height,
+    };
+}"""
 
 
 def test_tokens_jobs_histories_and_places_are_whole_without_scrolling_sideways(
@@ -146,6 +164,30 @@ def test_until_an_answer_comes_the_palette_is_busy_and_says_that_it_searches(ope
 
     assert opened.get_attribute("#palette [data-of]", "aria-busy") == "true"
     assert opened.inner_text("#palette > .sub").startswith("Searching…, Enter searches")
+
+
+def test_a_long_hit_goes_on_in_a_second_line_of_the_palette_and_is_not_cut(opened, small_site):
+    name = "Slowed by heat or power: a100-06"
+    seen = "seen 19–25 Nov · open"
+    saved = "could have been saved"
+    hit = Hit("finding", name, "/findings/1", seen, finding_id=1, saved_words=saved)
+    context = {
+        "text": "slowed",
+        "groups": [("finding", [hit], [hit])],
+        "savings": {1: Saving(0, 0, Decimal("13.49"), Decimal("13.49"))},
+        "clock_losses": {1: ClockLoss(held_ms=3_600_000, usd=Decimal("71.57"))},
+    }
+    part = render_to_string("dashboard/_search_hits.html", context)
+    opened.route("**/search/quick?q=*", lambda route: route.fulfill(body=part))
+    opened.keyboard.press("Control+k")
+
+    opened.keyboard.type("slowed")
+    opened.wait_for_selector("#palette .hits .end")
+
+    assert "$13.49 could have been saved; ≤ $71.57 by the lower" in opened.inner_text("#palette")
+    rows = opened.evaluate(HIT_ROWS)
+    assert rows["right"] <= rows["palette"]
+    assert rows["words"] < 2 * rows["line"]  # one line
 
 
 def test_one_escape_closes_the_palette_also_with_text_in_it(opened: Page, small_site):
