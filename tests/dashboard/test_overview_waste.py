@@ -42,6 +42,13 @@ def test_a_period_that_is_recorded_in_part_says_so_with_its_waste_and_has_none_b
     assert "no period before" not in whole + alone
 
 
+def test_what_was_wasted_before_anything_was_recorded_is_not_known(small):
+    shown = text(small, "/?from=2026-11-01&to=2026-11-03")
+
+    tile = shown.split("Wasted,")[1].split("Useful share")[0]
+    assert "– nothing is recorded before 20 Nov 2026" in tile
+
+
 def test_a_period_before_that_is_recorded_in_part_is_compared_with_nothing(small):
     """The first of four hours began at 08:00; of the three before 09:00 one is recorded, which is
     a third; of the two before 10:00 all is.
