@@ -209,19 +209,28 @@ def test_what_is_over_and_rests_again_says_when_it_worked_and_that_it_opens_agai
     )
 
 
-def test_what_is_over_and_idle_again_by_then_is_not_said_to_work():
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        (80, "a new incident opens after 30 minutes of that"),
+        (86.9, "a new incident opens after 30 minutes of that"),
+        (87, "idle again since, by which it was known to be over"),
+    ],
+)
+def test_what_is_over_and_rests_again_says_what_follows_from_that(now, then):
+    """It rests from 09:57 on: another incident's time once it did so for half an hour."""
     spells(
         ("quiet", 0, 40),
         ("active", 40, 40.5),
         ("quiet", 40.5, 56),
         ("active", 56, 57),
-        ("quiet", 57, 80),
-        evaluated=(40, 80),
+        ("quiet", 57, now),
+        evaluated=(40, now),
     )
 
     assert Incident.objects.get(state="resolved").resolution == (
         "it worked at 09:40 UTC for 30 s and at 09:56 UTC for 1 m, and was quiet again from 09:57"
-        " UTC; idle again"
+        f" UTC; {then}"
     )
 
 

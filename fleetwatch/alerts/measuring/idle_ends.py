@@ -15,7 +15,7 @@ from fleetwatch.alerts.measuring.job_lanes import Part, Parts
 from fleetwatch.alerts.stopped_words import OPENS_AGAIN, Clock
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
@@ -48,14 +48,20 @@ def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, zone: ZoneInfo)
     def clock(at_ms: int) -> str:
         return wording.moment(from_ms(at_ms), zone, now=from_ms(watch.end_ms))
 
-    quiet = f"and was quiet again from {clock(times[-1].end_ms)}"
-    return one_line(f"{_worked(times, clock)}, {quiet}{_again(of, watch)}", LONGEST_REASON)
+    since_ms = times[-1].end_ms
+    quiet = f"and was quiet again from {clock(since_ms)}"
+    return one_line(
+        f"{_worked(times, clock)}, {quiet}{_again(of, since_ms, watch)}", LONGEST_REASON
+    )
 
 
-def _again(of: Sequence[Sequence[Part]], watch: Watch) -> str:
-    """What follows from that; what is idle again by now is another incident's."""
-    if any(lane[-1].is_idle for lane in of):
-        return "; idle again"
+def _again(of: Sequence[Sequence[Part]], since_ms: int, watch: Watch) -> str:
+    """What follows from that. What rests again may be one idle time with what was before, until it
+    rests for so long that it is another one.
+    """
+    is_idle = any(lane[-1].is_idle for lane in of)
+    if is_idle and watch.end_ms - since_ms >= watch.settings.minutes * MINUTE_MS:
+        return "; idle again since, by which it was known to be over"
     return f"{OPENS_AGAIN} {lasted(watch.settings.minutes)} of that"
 
 
