@@ -47,6 +47,9 @@ def test_what_was_wasted_before_anything_was_recorded_is_not_known(small):
 
     tile = shown.split("Wasted,")[1].split("Useful share")[0]
     assert "– nothing is recorded before 20 Nov 2026" in tile
+    assert "$0.00" not in shown.split("Wasted,")[1].split("Month to date")[0]
+    for left_out in ("No job held", "nothing that has a rate", "useful work", "Dollars per"):
+        assert left_out not in shown
 
 
 def test_a_period_before_that_is_recorded_in_part_is_compared_with_nothing(small):
