@@ -12,6 +12,8 @@ from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.selectors import look
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import EVERYTHING, HEADLINE_TIERS, Scope
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.any_of import any_text
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 
 
@@ -49,16 +51,29 @@ def dollars(
 def covered_shares(
     uuids: Sequence[str], interval: Interval, *, step: str, scope: Scope = EVERYTHING
 ) -> Floats:
-    """GPUs x steps: how much of each step dollars() are of. 1 of a whole one; of the first what of
-    it the interval has; of the last, where that is cut short, what of it the ledger has of the GPU.
+    """GPUs x steps: how much of each step dollars() are of. 1 of a whole one; of the first, of the
+    interval or of the GPU, what of it is within; of the last, where that is cut short, what of it
+    the ledger has of the GPU.
     """
-    edges = [to_ms(edge) for edge in step_edges(interval, step)]
-    shares = np.ones((len(uuids), len(edges) - 1))
-    shares[:, 0] = (edges[1] - max(edges[0], interval.start_ms)) / (edges[1] - edges[0])
+    edges = np.array([to_ms(edge) for edge in step_edges(interval, step)])
+    lengths_ms = np.diff(edges)
+    shares = np.ones((len(uuids), len(lengths_ms)))
+    begins_ms = np.maximum(_first_ms(uuids), interval.start_ms)
+    at = np.minimum(edges.searchsorted(begins_ms, "right"), len(lengths_ms)) - 1
+    shares[np.arange(len(uuids)), at] = (edges[at + 1] - begins_ms) / lengths_ms[at]
     if interval.end_ms < edges[-1]:
-        begun = Interval(max(interval.start, from_ms(edges[-2])), interval.end)
-        shares[:, -1] = _posted_ms(uuids, begun, scope) / (edges[-1] - edges[-2])
+        begun = Interval(max(interval.start, from_ms(int(edges[-2]))), interval.end)
+        shares[:, -1] = _posted_ms(uuids, begun, scope) / lengths_ms[-1]
     return shares
+
+
+def _first_ms(uuids: Sequence[str]) -> Ints:
+    """When each of these GPUs was there first; 0 where nobody knows."""
+    rows = GPU.objects.filter(uuid__in=any_text(uuids)).values_list("uuid", "first_ms")
+    first: dict[str, int] = {}
+    for uuid, first_ms in rows:
+        first[uuid] = min(first_ms or 0, first.get(uuid, first_ms or 0))
+    return np.array([first.get(uuid, 0) for uuid in uuids], dtype=np.int64)
 
 
 def _posted_ms(uuids: Sequence[str], interval: Interval, scope: Scope) -> Floats:

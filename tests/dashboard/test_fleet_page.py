@@ -143,6 +143,26 @@ def test_an_hour_that_is_cut_short_is_coloured_by_its_dollars_an_hour(
     assert figure["meta"]["most"] == "$2.00"
 
 
+def test_the_hour_in_which_a_gpu_came_is_coloured_by_its_dollars_an_hour(admin):
+    """It came at 10:30: half an hour of $1.00, and an hour of $2.00."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node(), hours=1.5)
+    job = factories.job()
+    for ago, begun_ago, gpu_ms in ((2, 1.5, 1_800_000), (1, 1, 3_600_000)):
+        useful = {"state": "useful", "held_by": job}
+        factories.entry(gpu, hours_ago=ago, gpu_ms=gpu_ms, **useful).save()
+        states = {"useful": gpu_ms}
+        hours = gpu_ms / 3_600_000
+        stored_runs.store(
+            factories.run(gpu, hours_ago=begun_ago, hours=hours, states=states, held_by=job)
+        )
+
+    figure = admin.get(f"/charts/fleet?{DAY}&metric=cost").json()["data"][0]
+
+    assert cells_of(figure)[0][-2:] == [250, 250]
+    assert figure["meta"]["most"] == "$2.00"
+
+
 def test_of_a_running_hour_waste_is_coloured_by_the_minutes_that_the_ledger_has(twenty_minutes_on):
     asked = f"/charts/fleet?{PART}&metric=waste&sort=name"
     cells = cells_of(twenty_minutes_on.get(asked).json()["data"][0])
