@@ -257,7 +257,7 @@ def test_an_idle_jobs_chart_has_its_work_before_and_the_gpu_beside_it(client, id
     )  # fmt: skip
 
 
-def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_too(idle):
+def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_too(client, idle):
     on = GPU.objects.get(index=1)
     told.cause("healthy", of=factories.job("slurm/della/90"), on=on, start=from_ms(T0))
     at = from_ms(T0 + 2 * HOUR_MS)
@@ -268,6 +268,8 @@ def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_to
     assert shown.beside.name == "GPU 1 beside it"
     assert [*shown.beside.values[:24]] == [1.0] * 24
     assert np.isnan(shown.beside.values[24:]).all()
+    page = in_text(tight(client.get(f"/findings/{idle.pk}").content.decode()))
+    assert "GPU 1 beside it: 100 %, until Fri 20 Nov, 08:00: from then on it wasted" in page
 
 
 def test_a_rhythm_of_checkpoints_is_drawn_over_what_was_judged_and_not_over_the_whole_run(starved):
@@ -284,6 +286,7 @@ def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(
         "100 % busy before it went idle, 0 % in the time counted here</h2><p>GPU 1 beside it: 100 %"
         in page
     )
+    assert "beside it: 100 %, until" not in page
     assert "at full resolution" not in page
 
 

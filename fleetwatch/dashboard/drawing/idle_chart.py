@@ -99,6 +99,14 @@ class Contrast:
         before = self.before or 0.0
         return before >= WORKED and before > 2 * (self.during or 0.0)
 
+    @property
+    def compared_until_ms(self) -> int | None:
+        """Until when the GPU beside it is something to compare with; None where it is all along."""
+        if self.beside is None:
+            return None
+        own, beside = (_last_read(each) for each in (self.values, self.beside.values))
+        return None if beside >= own else self.steps[beside] + self.steps.step
+
     def _is_idle(self, at_ms: int) -> bool:
         return any(start_ms <= at_ms < end_ms for start_ms, end_ms in self.idle)
 
@@ -124,6 +132,10 @@ def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
         finding, seen.gpu, len(steps)
     )
     return Contrast(seen.gpu, steps, own, idle, beside, _readings(seen.gpu, steps, own))
+
+
+def _last_read(values: Floats) -> int:
+    return int(np.flatnonzero(~np.isnan(values))[-1])
 
 
 def _utilisation(gpus: Sequence[GPU], steps: range) -> Floats:

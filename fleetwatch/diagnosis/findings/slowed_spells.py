@@ -21,7 +21,8 @@ LIMITS = {"throttle_thermal_ratio": "heat", "throttle_power_ratio": "power"}
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """`end_ms` None: it is slowed still. `clock` is the lowest share of its highest clock while it
+    """`end_ms` None: it is slowed still; `is_cut`: it was before `start_ms`, where the period
+    begins. `clock` is the lowest share of its highest clock while it
     was busy, `temperature_c` the hottest, both of five minutes; None = not read. `limits` are those
     that its driver counted as holding it down for THROTTLED of the time.
     """
@@ -32,6 +33,7 @@ class Spell:
     clock: float | None
     temperature_c: float | None
     limits: frozenset[str] = frozenset()
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,22 @@ def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> 
     by_id = {gpu.pk: gpu for gpu in gpus}
     if not by_id:
         return Spells()
-    parts = slowed_parts(list(by_id), interval.start_ms, interval.end_ms)
+    # one that goes on from before is known by the five minutes before
+    parts = slowed_parts(list(by_id), interval.start_ms - CELL_MS, interval.end_ms)
     every = [
         (gpu, span)
         for gpu_id, gpu in by_id.items()
         for span in union(part[:2] for part in parts.get(gpu_id, ()))
+        if span[1] > interval.start_ms
     ]
     every.sort(key=lambda each: (-each[1][0], each[0].pk))
     still_ms = to_ms(now) - STILL_MS
-    return Spells([_spell(gpu, span, still_ms) for gpu, span in every[:MAX_SPELLS]], len(every))
+    shown = [_spell(gpu, span, interval.start_ms, still_ms) for gpu, span in every[:MAX_SPELLS]]
+    return Spells(shown, len(every))
 
 
-def _spell(gpu: GPU, span: Span, still_ms: int) -> Spell:
-    start_ms, end_ms = span
+def _spell(gpu: GPU, span: Span, from_ms: int, still_ms: int) -> Spell:
+    start_ms, end_ms = max(span[0], from_ms), span[1]
     step_s = max(CELL_MS // 1000, gpu.node.window_s)
     read = telemetry.series(gpu, start_ms, end_ms, columns=(*COLUMNS, *LIMITS), step_s=step_s)
     return Spell(
@@ -80,6 +85,7 @@ def _spell(gpu: GPU, span: Span, still_ms: int) -> Spell:
         lowest_clock(read),
         max(_known(read, "temperature_c"), default=None),
         frozenset(name for column, name in LIMITS.items() if _is_held(_known(read, column))),
+        is_cut=span[0] < from_ms,
     )
 
 

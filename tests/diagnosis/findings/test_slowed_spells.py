@@ -61,6 +61,29 @@ def test_of_many_the_newest_are_shown_and_all_are_counted():
     assert spells.shown[-1].start_ms == T0 + CELL_MS  # the first of GPU 1 alone is left out
 
 
+def test_one_that_goes_on_from_before_the_period_is_cut_there():
+    """Slowed for the first quarter of the hour, of which the period has all but five minutes."""
+    slowed(0, 1, 2, 4)
+    later = Interval(from_ms(T0 + CELL_MS), END)
+
+    spells = slowed_spells.slowed_spells([gpu(1)], later, now=NOW).shown
+    whole = slowed_spells.slowed_spells([gpu(1)], ALL, now=NOW).shown
+
+    assert [(each.start_ms, each.is_cut) for each in spells] == [
+        (T0 + 4 * CELL_MS, False),
+        (T0 + CELL_MS, True),
+    ]
+    assert [each.is_cut for each in whole] == [False, False]
+
+
+def test_one_that_ends_as_the_period_begins_is_none_of_it():
+    slowed(0, 4)
+
+    later = Interval(from_ms(T0 + CELL_MS), END)
+
+    assert slowed_spells.slowed_spells([gpu(1)], later, now=NOW).count == 1
+
+
 def test_what_was_not_read_is_not_told():
     slowed(0)
 
