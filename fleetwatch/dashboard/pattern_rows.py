@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 
 import numpy as np
 from django.contrib.auth.models import AnonymousUser
@@ -66,12 +65,14 @@ class PatternRow:
     row: Row
     pattern: Pattern
     spark: list[float]
-    burning_usd: Decimal | None  # wasted in the last hour; what goes on and has none is potential
+    burning: (
+        patterns.Burning | None
+    )  # wasted in the last hour; what goes on and has none is potential
     is_elsewhere: bool = False  # it is open too: its month stands there
 
     @property
     def is_wasting(self) -> bool:
-        return self.burning_usd is not None
+        return self.burning is not None
 
     @property
     def also(self) -> list[Beside]:

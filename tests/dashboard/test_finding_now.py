@@ -46,7 +46,9 @@ def test_the_inbox_says_of_the_last_hour_what_the_findings_page_says_before_all_
     """Of the hour's 60 minutes 54 are diagnosed."""
     cause(of=found.job, on=found.job.causes.get().gpu, start=NOW - timedelta(hours=1), hours=0.9)
 
-    assert "wasting now, $2.40 /h" in words_of(admin, "/findings?when=now")
+    inbox = words_of(admin, "/findings?when=now")
+    assert "wasting now, $2.40 /h" in inbox
+    assert "in all" not in inbox.split("wasting now")[1][:20]
     assert "$2.40 of it wasted" in words_of(admin, f"/findings/{found.pk}")
 
 
@@ -58,8 +60,8 @@ def test_two_causes_of_a_job_share_what_it_wasted_in_the_last_hour(admin, found)
 
     page = words_of(admin, "/findings?when=now")
 
-    assert "wasting now, $1.60 /h" in page
-    assert "wasting now, $0.80 /h" in page
+    assert "wasting now, $1.60 /h of $2.40 in all" in page
+    assert "wasting now, $0.80 /h of $2.40 in all" in page
 
 
 def test_its_jobs_page_says_first_what_ending_it_saves(admin, found):

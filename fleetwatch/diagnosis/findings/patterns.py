@@ -4,7 +4,7 @@ What happens again and again is one line, whatever number of jobs it happened in
 """
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -308,32 +308,51 @@ def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
     return shares
 
 
-def burning(shown: Patterns, wanted: slice) -> list[Decimal | None]:
+@dataclass(frozen=True, slots=True)
+class Burning:
+    """Dollars of the last hour: what the pattern wasted, of all that its jobs did."""
+
+    usd: Decimal
+    of_usd: Decimal
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other causes of its jobs have a cent of it or more."""
+        return self.of_usd - self.usd >= pricing.CENT
+
+
+def burning(shown: Patterns, wanted: slice) -> list[Burning | None]:
     """Of each of these patterns that goes on and wasted more than SLIGHT of the time that it
     affected in the last hour its dollars of that hour, what is potential left out; None of others.
     """
     places = range(len(shown))[wanted]
     of_now = [place for place in places if WHEN[int(shown.when[place])] == NOW]
     place_of = _places(shown, of_now)
+    lately = last_hour(sorted({job_id for job_id, _ in place_of}), shown.now)
+    of_job: defaultdict[int, Decimal] = defaultdict(Decimal)
     own: dict[int, list[Lately]] = {place: [] for place in places}
-    for each in last_hour(sorted({job_id for job_id, _ in place_of}), shown.now):
-        place = place_of.get((each.caused.job_id or 0, each.caused.cause))
+    for each in lately:
+        job_id = each.caused.job_id or 0
+        of_job[job_id] += each.wasted_usd_ms
+        place = place_of.get((job_id, each.caused.cause))
         if place is not None:
             own[place].append(each)
-    return [_burning_usd(several) for several in own.values()]
+    return [_burning(several, of_job) for several in own.values()]
 
 
-def _burning_usd(several: Sequence[Lately]) -> Decimal | None:
+def _burning(several: Sequence[Lately], of_job: Mapping[int, Decimal]) -> Burning | None:
     whole = total(each.caused for each in several)
     if whole.totals.wasted_ms <= SLIGHT * whole.held_ms:
         return None
-    return pricing.divided(sum((each.wasted_usd_ms for each in several), ZERO))
+    usd_ms = sum((each.wasted_usd_ms for each in several), ZERO)
+    of_usd_ms = sum((of_job[pk] for pk in {each.caused.job_id or 0 for each in several}), ZERO)
+    return Burning(pricing.divided(usd_ms), pricing.divided(of_usd_ms))
 
 
 def burning_first(shown: Patterns) -> Patterns:
     """The same, those first that wasted most dollars in the last hour."""
     lately = burning(shown, slice(None))
-    usd = [-1 if each is None else int(each * MICRO) for each in lately]
+    usd = [-1 if each is None else int(each.usd * MICRO) for each in lately]
     return _in_order(replace(shown, worth=np.array(usd, dtype=np.int64)))
 
 
