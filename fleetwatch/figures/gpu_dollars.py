@@ -56,14 +56,20 @@ def covered_shares(
     the ledger has of the GPU.
     """
     edges = np.array([to_ms(edge) for edge in step_edges(interval, step)])
-    lengths_ms = np.diff(edges)
-    shares = np.ones((len(uuids), len(lengths_ms)))
-    begins_ms = np.maximum(_first_ms(uuids), interval.start_ms)
-    at = np.minimum(edges.searchsorted(begins_ms, "right"), len(lengths_ms)) - 1
-    shares[np.arange(len(uuids)), at] = (edges[at + 1] - begins_ms) / lengths_ms[at]
+    shares = _since_their_first(uuids, interval.start_ms, edges)
     if interval.end_ms < edges[-1]:
         begun = Interval(max(interval.start, from_ms(int(edges[-2]))), interval.end)
-        shares[:, -1] = _posted_ms(uuids, begun, scope) / lengths_ms[-1]
+        shares[:, -1] = _posted_ms(uuids, begun, scope) / (edges[-1] - edges[-2])
+    return shares
+
+
+def _since_their_first(uuids: Sequence[str], start_ms: int, edges: Ints) -> Floats:
+    """GPUs x steps: 1, but of that in which each begins what is left of it."""
+    lengths_ms = np.diff(edges)
+    begins_ms = np.maximum(_first_ms(uuids), start_ms)
+    at = np.minimum(edges.searchsorted(begins_ms, "right"), len(lengths_ms)) - 1
+    shares = np.ones((len(uuids), len(lengths_ms)))
+    shares[np.arange(len(uuids)), at] = (edges[at + 1] - begins_ms) / lengths_ms[at]
     return shares
 
 

@@ -23,6 +23,11 @@ class Lately:
     caused: Caused
     wasted_usd_ms: Decimal
 
+    @property
+    def job_id(self) -> int:
+        """0 = of none."""
+        return self.caused.job_id or 0
+
 
 def last_hour(job_ids: Collection[int], now: datetime) -> list[Lately]:
     """A job is diagnosed after it was posted: what no cause explains yet of what it wasted is its

@@ -330,14 +330,11 @@ def burning(shown: Patterns, wanted: slice) -> list[Burning | None]:
     place_of = _places(shown, of_now)
     lately = last_hour(sorted({job_id for job_id, _ in place_of}), shown.now)
     of_job: defaultdict[int, Decimal] = defaultdict(Decimal)
-    own: dict[int, list[Lately]] = {place: [] for place in places}
+    own: defaultdict[int | None, list[Lately]] = defaultdict(list)
     for each in lately:
-        job_id = each.caused.job_id or 0
-        of_job[job_id] += each.wasted_usd_ms
-        place = place_of.get((job_id, each.caused.cause))
-        if place is not None:
-            own[place].append(each)
-    return [_burning(several, of_job) for several in own.values()]
+        of_job[each.job_id] += each.wasted_usd_ms
+        own[place_of.get((each.job_id, each.caused.cause))].append(each)
+    return [_burning(own[place], of_job) for place in places]
 
 
 def _burning(several: Sequence[Lately], of_job: Mapping[int, Decimal]) -> Burning | None:
@@ -345,7 +342,7 @@ def _burning(several: Sequence[Lately], of_job: Mapping[int, Decimal]) -> Burnin
     if whole.totals.wasted_ms <= SLIGHT * whole.held_ms:
         return None
     usd_ms = sum((each.wasted_usd_ms for each in several), ZERO)
-    of_usd_ms = sum((of_job[pk] for pk in {each.caused.job_id or 0 for each in several}), ZERO)
+    of_usd_ms = sum((of_job[pk] for pk in {each.job_id for each in several}), ZERO)
     return Burning(pricing.divided(usd_ms), pricing.divided(of_usd_ms))
 
 

@@ -75,7 +75,8 @@ def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> 
 
 
 def _spell(gpu: GPU, span: Span, from_ms: int, still_ms: int) -> Spell:
-    start_ms, end_ms = max(span[0], from_ms), span[1]
+    begun_ms, end_ms = span
+    start_ms = max(begun_ms, from_ms)
     step_s = max(CELL_MS // 1000, gpu.node.window_s)
     read = telemetry.series(gpu, start_ms, end_ms, columns=(*COLUMNS, *LIMITS), step_s=step_s)
     return Spell(
@@ -85,7 +86,7 @@ def _spell(gpu: GPU, span: Span, from_ms: int, still_ms: int) -> Spell:
         lowest_clock(read),
         max(_known(read, "temperature_c"), default=None),
         frozenset(name for column, name in LIMITS.items() if _is_held(_known(read, column))),
-        is_cut=span[0] < from_ms,
+        is_cut=begun_ms < from_ms,
     )
 
 
