@@ -1,11 +1,11 @@
 """Hours in which a job worked well: what a finding is drawn beside."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Extract
+from django.db.models import Q, QuerySet
 
 from fleetwatch.diagnosis.causes import COMPUTES_WELL, WELL_CODES
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -13,9 +13,12 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import runs_like
 from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.any_of import any_id
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import Span
 
 RUNS = 8  # earlier ones, asked too
+LOOKED_AT = 64  # hours of a kind, the newest: among them one without a finding is looked for
 ALIKE = 32  # jobs of the same owner or name, the newest
 NODES = 32  # with GPUs of the model: a busy fleet has a good hour on any few of them
 LOOKS_BACK = timedelta(days=30)  # of other jobs
@@ -56,10 +59,12 @@ def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     `last_ms`; of any job's it may be one that the reader does not see. A service, which
     waits for requests, is compared with services on GPUs like this one alone.
     """
-    kinds = list(_kinds(job, gpu, from_ms(last_ms) - LOOKS_BACK))
-    for in_finding in (False, True):
-        for well, whose in kinds:
-            yield from _newest(well, whose, in_finding)
+    in_findings: list[WellHour] = []
+    for well, whose in _kinds(job, gpu, from_ms(last_ms) - LOOKS_BACK):
+        hours = _newest(well, whose)
+        yield from [hour for hour in hours if not hour.in_finding][:1]
+        in_findings += [hour for hour in hours if hour.in_finding][:1]
+    yield from in_findings
 
 
 def _kinds(job: Job, gpu: GPU, since: datetime) -> Iterator[tuple[QuerySet[CauseEntry], str]]:
@@ -76,18 +81,29 @@ def _kinds(job: Job, gpu: GPU, since: datetime) -> Iterator[tuple[QuerySet[Cause
     yield of_alike, ALIKE_JOB
 
 
-def _newest(well: QuerySet[CauseEntry], whose: str, in_finding: bool) -> Iterator[WellHour]:
-    about_it = Finding.objects.filter(
-        job=OuterRef("job"), first_ms__lt=OuterRef("start_ms") + HOUR_MS
-    ).filter(last_ms__gt=OuterRef("start_ms"))
-    rows = (
-        well.filter(cells=ALL_CELLS)
-        .alias(start_ms=Extract("start", "epoch", tzinfo=UTC) * 1000)
-        .filter(Exists(about_it) if in_finding else ~Exists(about_it))
-        .select_related("gpu__node", "gpu__model", "job")
-    )
-    for entry in rows.order_by("-start", "gpu_id")[:1]:
-        yield WellHour(entry.gpu, to_ms(entry.start), entry.job, whose, in_finding)
+def _newest(well: QuerySet[CauseEntry], whose: str) -> list[WellHour]:
+    rows = well.filter(cells=ALL_CELLS).select_related("gpu__node", "gpu__model", "job")
+    newest = list(rows.order_by("-start", "gpu_id")[:LOOKED_AT])
+    spans = _findings_of({entry.job_id for entry in newest})
+    return [
+        WellHour(entry.gpu, start_ms, entry.job, whose, _is_within(start_ms, spans[entry.job_id]))
+        for entry in newest
+        for start_ms in [to_ms(entry.start)]
+    ]
+
+
+def _findings_of(job_ids: Collection[int]) -> Mapping[int, Sequence[Span]]:
+    """By job from when to when each of its findings is."""
+    spans: defaultdict[int, list[Span]] = defaultdict(list)
+    rows = Finding.objects.filter(job__in=any_id(job_ids)) if job_ids else Finding.objects.none()
+    for job_id, first_ms, last_ms in rows.values_list("job", "first_ms", "last_ms"):
+        spans[job_id].append((first_ms, last_ms))
+    return spans
+
+
+def _is_within(start_ms: int, spans: Iterable[Span]) -> bool:
+    """Whether one of them is about some of the hour that begins then."""
+    return any(first < start_ms + HOUR_MS and last > start_ms for first, last in spans)
 
 
 def _alike(job: Job, since: datetime) -> Iterable[Job]:
