@@ -277,9 +277,9 @@ def _weighed(
 
 @dataclass(frozen=True, slots=True)
 class _OtherTimes:
-    """What was measured for a rule, judged as it would be with other times: what it lacks of them
-    begins anew after each pause, as it does for any rule. `fired` are its own, `within` those that
-    the scope is about.
+    """What was measured for a rule, judged as a rule with other times would: what had not lasted
+    long enough for it begins anew after a pause. `fired` are the rule's own episodes, `within`
+    those of them that the scope is about.
     """
 
     watched: Condition

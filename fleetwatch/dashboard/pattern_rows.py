@@ -65,9 +65,7 @@ class PatternRow:
     row: Row
     pattern: Pattern
     spark: list[float]
-    burning: (
-        patterns.Burning | None
-    )  # wasted in the last hour; what goes on and has none is potential
+    burning: patterns.Burning | None  # None of what goes on: it is potential
     is_elsewhere: bool = False  # it is open too: its month stands there
 
     @property

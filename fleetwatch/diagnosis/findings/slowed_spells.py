@@ -21,10 +21,10 @@ LIMITS = {"throttle_thermal_ratio": "heat", "throttle_power_ratio": "power"}
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """`end_ms` None: it is slowed still; `is_cut`: it was before `start_ms`, where the period
-    begins. `clock` is the lowest share of its highest clock while it
-    was busy, `temperature_c` the hottest, both of five minutes; None = not read. `limits` are those
-    that its driver counted as holding it down for THROTTLED of the time.
+    """`end_ms` None: it is slowed still; `is_cut`: it was slowed before `start_ms` too, where the
+    period begins. `clock` is the lowest share of its highest clock while it was busy,
+    `temperature_c` the hottest, both of five minutes; None = not read. `limits` are those that its
+    driver counted as holding it down for THROTTLED of the time.
     """
 
     gpu: GPU

@@ -85,11 +85,15 @@ def _newest(well: QuerySet[CauseEntry], whose: str) -> list[WellHour]:
     rows = well.filter(cells=ALL_CELLS).select_related("gpu__node", "gpu__model", "job")
     newest = list(rows.order_by("-start", "gpu_id")[:LOOKED_AT])
     spans = _findings_of({entry.job_id for entry in newest})
-    return [
-        WellHour(entry.gpu, start_ms, entry.job, whose, _is_within(start_ms, spans[entry.job_id]))
-        for entry in newest
-        for start_ms in [to_ms(entry.start)]
-    ]
+    return [_hour(entry, whose, spans[entry.job_id]) for entry in newest]
+
+
+def _hour(entry: CauseEntry, whose: str, findings: Iterable[Span]) -> WellHour:
+    start_ms = to_ms(entry.start)
+    in_finding = any(
+        first_ms < start_ms + HOUR_MS and last_ms > start_ms for first_ms, last_ms in findings
+    )
+    return WellHour(entry.gpu, start_ms, entry.job, whose, in_finding)
 
 
 def _findings_of(job_ids: Collection[int]) -> Mapping[int, Sequence[Span]]:
@@ -99,11 +103,6 @@ def _findings_of(job_ids: Collection[int]) -> Mapping[int, Sequence[Span]]:
     for job_id, first_ms, last_ms in rows.values_list("job", "first_ms", "last_ms"):
         spans[job_id].append((first_ms, last_ms))
     return spans
-
-
-def _is_within(start_ms: int, spans: Iterable[Span]) -> bool:
-    """Whether one of them is about some of the hour that begins then."""
-    return any(first < start_ms + HOUR_MS and last > start_ms for first, last in spans)
 
 
 def _alike(job: Job, since: datetime) -> Iterable[Job]:
