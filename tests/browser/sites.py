@@ -82,6 +82,10 @@ PAGES = {
 }
 
 
+# htmx's words for a request that a navigation cut off; one that failed it calls `htmx:sendError`
+CUT_OFF = ("htmx:afterRequest", "htmx:sendAbort")
+
+
 class Watched:
     """A page whose every complaint is kept."""
 
@@ -96,6 +100,8 @@ class Watched:
     def _console(self, message) -> None:
         # Chromium logs a page's own 404 as a console error; the page that is missing on purpose is
         # judged by its answer
+        if message.text.startswith(CUT_OFF):
+            return
         if message.type in ("error", "warning") and "404" not in message.text:
             self.complaints.append(f"{message.type}: {message.text}")
 
