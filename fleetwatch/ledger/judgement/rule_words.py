@@ -3,6 +3,7 @@ can do it again. Pure.
 """
 
 from datetime import datetime
+from functools import lru_cache
 
 from fleetwatch.ledger.judgement.activity import CONTRADICTIONS, UNITS
 from fleetwatch.ledger.judgement.column_words import label
@@ -223,27 +224,28 @@ def _rate(bytes_s: float) -> str:
 
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
     """In words, what the quiet run of a stretch is, and the limits that say so."""
-    start_ms = int(stretches.run_start_ms[stretch])
-    end_ms = int(stretches.run_end_ms[stretch])
-    length = durations.exact(end_ms - start_ms)
+    span = (int(stretches.run_start_ms[stretch]), int(stretches.run_end_ms[stretch]))
+    limits = (policy.idle_ms(kind), policy.grace_ms(kind))
+    return _of_run(span, int(stretches.verdict[stretch]), kind, limits)
+
+
+@lru_cache(maxsize=64)  # a run has many windows, one after the other
+def _of_run(span: tuple[int, int], verdict: int, kind: str, limits: tuple[int, int]) -> str:
+    start_ms, end_ms = span
+    length, idle, grace = map(durations.exact, (end_ms - start_ms, *limits))
     run = f"in a quiet run since {_begun(from_ms(start_ms), from_ms(end_ms))}"
-    if stretches.verdict[stretch] == IDLE_RUN:
-        return f"{run} of {length}, at least {_limit(kind, policy)}: idle from its start"
-    if stretches.verdict[stretch] == STARTING_RUN:
-        grace = durations.exact(policy.grace_ms(kind))
+    limit = f"the {idle} after which {A_JOB.get(kind, f'a {kind} job')} is idle"
+    if verdict == IDLE_RUN:
+        return f"{run} of {length}, at least {limit}: idle from its start"
+    if verdict == STARTING_RUN:
         return (
             f"{run} that begins at an observed allocation start: starting for up to {grace}, then"
             " stalled"
         )
-    return f"{run} of {length}, less than {_limit(kind, policy)}: stalled"
+    return f"{run} of {length}, less than {limit}: stalled"
 
 
 def _begun(start: datetime, end: datetime) -> str:
     """When it began; with the day where it ended on another one."""
     day = "" if start.date() == end.date() else f"{start:%-d %b} "
     return f"{day}{start:%H:%M:%S} UTC"
-
-
-def _limit(kind: str, policy: Policy) -> str:
-    job = A_JOB.get(kind, f"a {kind} job")
-    return f"the {durations.exact(policy.idle_ms(kind))} after which {job} is idle"
