@@ -77,7 +77,8 @@ def _paths() -> list[str]:
     of_no_period = ["/worst", "/budgets", "/reports", "/status", "/settings", "/alerts", "/me"]
     of_no_period += ["/search?q=node"]
     finding = Finding.objects.exclude(job=None).order_by("-last_ms", "-pk").first()
-    of_findings = [f"/findings/{finding.pk}", "/search?q=idle"] if finding else []
+    page = f"/findings/{finding.pk}" if finding else ""
+    of_findings = [page, f"{page}/around", "/search?q=idle"] if finding else []
     return [
         *[path + MONTH for path in of_a_period],
         f"/waste{MONTH}&group_by=job",

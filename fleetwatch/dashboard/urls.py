@@ -100,6 +100,7 @@ urlpatterns = [
     path("findings", findings.findings, name="findings"),
     path("findings/act", finding_patterns.act_on_several, name="findings_act"),
     path("findings/<int:pk>", findings.finding, name="finding"),
+    path("findings/<int:pk>/around", findings.finding_around, name="finding_around"),
     path("findings/<int:pk>/<slug:action>", findings.decide, name="finding_decide"),
     path("alerts", alerts.alerts, name="alerts"),
     path("alerts/act", incidents.act_on_several, name="incidents_act"),

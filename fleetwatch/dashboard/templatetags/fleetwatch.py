@@ -198,6 +198,15 @@ def saved_hours(value: Saving) -> SafeString:
 
 
 @register.simple_tag
+def confidence(level: str, *, is_short: bool = False) -> SafeString:
+    """A tag of how sure a diagnosis is; `is_short` without the word."""
+    colour = {"high": "good-c", "medium": "stall-c"}.get(level, "")
+    words = f"{level or 'no'}{'' if is_short else ' confidence'}"
+    title = "How sure the diagnosis is, by the sensors there were"
+    return format_html('<span class="tag {}" title="{}">{}</span>', colour, title, words)
+
+
+@register.simple_tag
 def points_between(low: float, high: float) -> str:
     """The interval of a difference of two shares."""
     return numbers.points(low, high)

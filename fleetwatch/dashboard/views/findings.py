@@ -220,13 +220,32 @@ def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     return {**context, "decidable": context["decidable"] - exempt, "pager": pager}
 
 
+def _existing(pk: int) -> Finding:
+    """Raises Http404."""
+    return existing(inbox.finding(pk))
+
+
 @require_GET
 @login_required
 @never_cache
 @takes("status", *SUBJECTS, *OF_FINDINGS, *PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
-    shown = existing(inbox.finding(pk))
+    shown = _existing(pk)
     return live(request, _template(shown), lambda fresh: _finding_page(request, shown, fresh=fresh))
+
+
+@shows(
+    "dashboard/_around.html",
+    "findings",
+    *("status", *SUBJECTS, *OF_FINDINGS, *PERIOD),
+    is_part=True,
+    find=_existing,
+)
+def finding_around(request: HttpRequest, _: Period, finding: Finding) -> Context:
+    """What leads from it to others; its page fetches it after itself, as it takes all of the
+    inbox.
+    """
+    return pattern_rows.around(request, finding)
 
 
 @require_POST
@@ -237,7 +256,7 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if action not in deciding.KINDS:
         raise Http404(action)
     user = cast("User", request.user)
-    finding = existing(inbox.finding(pk))
+    finding = _existing(pk)
     now = read_period(request).now
     try:
         deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
@@ -285,7 +304,6 @@ def _finding_page(
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         **_rights(finding, cast("User", request.user), period.now),
-        **pattern_rows.around(request, finding),
         "snoozes": SNOOZES.items(),
         "action": action,
         "error": error,
