@@ -426,7 +426,9 @@ def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):
     assert f'href="/findings/{order[2]}?" data-key="j"' in from_a_job
 
 
-def test_its_page_fetches_what_is_around_it_afterwards_and_leads_to_the_list_until_then(admin, week):
+def test_its_page_fetches_what_is_around_it_afterwards_and_leads_to_the_list_until_then(
+    admin, week
+):
     page = tight(admin.get(f"/findings/{week[0].pk}?range=7d").content.decode())
 
     assert f'hx-get="/findings/{week[0].pk}/around?range=7d"' in page
