@@ -10,6 +10,7 @@ from decimal import Decimal
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.asked_findings import scope_of_findings, tab_counts
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.recorded_part import record_of_findings
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -37,6 +38,7 @@ def savings(every: Inbox, filters: Mapping[str, str], period: Period) -> Context
         scope = scope_of_findings(filters)
         steps = _waterfall(period.interval, scope, explained_usd, saving)
     return {
+        **record_of_findings(every, period),
         "counts": tab_counts(every),
         "progress": machine_findings.progress(period.interval, now=period.now),
         "recoverable": saving,

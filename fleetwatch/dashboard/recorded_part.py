@@ -5,6 +5,7 @@ from datetime import datetime
 from fleetwatch.dashboard.drawing.spending import recorded_since
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.diagnosis.findings.inbox import Inbox
 from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, to_ms
 
 LEAST_DAYS = 3  # from which on days are counted, and hours of what is shorter
@@ -23,6 +24,13 @@ def record_of(period: Period, capacity_ms: int) -> Context:
         "is_recorded": since < period.so_far.end,
         "recorded_part": _part(period, since),
     }
+
+
+def record_of_findings(every: Inbox, period: Period) -> Context:
+    """The same of a list of findings: what has some is recorded, and so is what reaches to now."""
+    if every.counts() or period.interval.end >= period.minute:
+        return {"is_recorded": True}
+    return record_of(period, 0)
 
 
 def _part(period: Period, since: datetime) -> str:

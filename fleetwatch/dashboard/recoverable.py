@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from fleetwatch.dashboard.decided_jobs import NOT_WASTE, decided_jobs
 from fleetwatch.dashboard.parameters import filtered
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.recorded_part import record_of_findings
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.wasting_now import wasting_now
 from fleetwatch.diagnosis.cause import Cause
@@ -34,6 +35,7 @@ def recoverable(request: HttpRequest, period: Period) -> Context:
     recurring = still_open.of(HABIT)
     return {
         "filters": filters,
+        **record_of_findings(every, period),
         **_wasting(period, scope),
         **_going_on(period, scope, filters, still_open),
         "pattern_counts": still_open.counts(),

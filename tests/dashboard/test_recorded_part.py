@@ -71,6 +71,37 @@ def test_the_funnel_of_a_period_before_the_first_recorded_day_asks_for_no_longer
     assert "No GPU time in this period Nothing is recorded before 18 Nov 2026." in page
 
 
+@pytest.mark.parametrize("address", ["/overview?parts=1", "/recoverable"])
+def test_of_a_period_before_the_first_recorded_day_nothing_is_said_to_be_recoverable_or_to_recur(
+    two_days, address
+):
+    more = "&" if "?" in address else "?"
+    part = {"HX-Request": "true"}
+
+    before = two_days.get(f"{address}{more}{LAST_MONTH}", headers=part)
+    today = two_days.get(f"{address}{more}range=24h", headers=part)
+
+    page, today = (tight(answer.content.decode()) for answer in (before, today))
+    card = in_text(page.partition('id="recoverable"')[2].partition("</section>")[0])
+    assert "Recoverable nothing is recorded before 18 Nov 2026" in card
+    assert "– patterns Nothing is recorded before 18 Nov 2026." in card
+    assert "no open finding" in in_text(today)
+    assert "0 patterns No waste recurred over several runs." in in_text(today)
+
+
+@pytest.mark.parametrize("more", ["", "&group_by=finding", "&user=ann", "&status=dismissed"])
+def test_the_inbox_of_a_period_before_the_first_recorded_day_counts_nothing(two_days, more):
+    page = main_of(two_days, f"/findings?{LAST_MONTH}{more}")
+
+    assert "Recoverable – nothing is recorded before 18 Nov 2026" in page
+    assert "Accepted – somebody is changing it" in page
+    assert "Open Accepted Snoozed Fixed" in page
+    assert "Waste in jobs" in page
+    assert "No GPU time in this period Nothing is recorded before 18 Nov 2026." in page
+    for claim in ("$0.00", "0.00", "0 patterns", "0 findings", "none yet", "No finding"):
+        assert claim not in page
+
+
 @pytest.mark.parametrize("address", ["/overview", "/costs", "/fleet"])
 def test_a_sum_begins_with_what_is_recorded_of_its_period(two_days, address, monkeypatch):
     until = datetime(2026, 11, 20, 11, 58, tzinfo=UTC)

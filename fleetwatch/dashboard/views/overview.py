@@ -104,6 +104,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     totals, of_month = costs.totals_since(period.interval, since, scope=scope)
     context = {
         "filters": filters,
+        **_in_line(request, period),
         "is_money_first": _is_money_first(request),
         "totals": totals,
         **_compared(request, period, totals, scope),
@@ -114,7 +115,6 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
         "agreed_usd": agreed_usd(period.interval, now=period.now, scope=scope),
-        **_in_line(request, period),
     }
     if filters:
         return context
