@@ -46,7 +46,8 @@ WHEN = {
     "": ("All", "in any state"),
     patterns.NOW: (
         "Wasting now",
-        "with something to save in the last 30 minutes, in a job that has not ended",
+        "with something to save in the last 30 minutes, in a job that has not ended; where it was"
+        " only underused or waited, as a service does, that is potential and no waste",
     ),
     patterns.HABIT: (
         "Recurring",
@@ -55,7 +56,7 @@ WHEN = {
     ),
     patterns.ONCE: ("One-off", "in one job, which has ended"),
 }
-GOES_ON = "Still going on"  # what is agreed as not waste and would waste now
+GOES_ON = "Still going on"  # among what is agreed as not waste, or may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +102,36 @@ def lines(
         "pager": pager,
         "when": when,
         "sort": sort,
-        "whens": [
-            (key, label, title, sum(every.counts().values()) if not key else every.counts()[key])
-            for key, label, title in _whens(asked_status(request))
-        ],
+        **_tabs(every, asked_status(request)),
+    }
+
+
+def _tabs(every: Patterns, status: str) -> Context:
+    """The kinds of patterns with how many there are: of those that go on those that waste, beside
+    the potential ones; where some are agreed as not waste all.
+    """
+    counts = {"": len(every), **every.counts()}
+    now = patterns.GoingOn(counts[patterns.NOW], 0)
+    if _names_waste(status):
+        now = patterns.going_on(every)
+    counts[patterns.NOW] = now.wasting
+    return {
+        "whens": [(key, label, title, counts[key]) for key, label, title in _whens(status)],
+        "potential_now": now.potential,
     }
 
 
 def _whens(status: str) -> list[tuple[str, str, str]]:
     """The kinds of patterns that stand so: key, name and what that is."""
-    is_agreed = status in STANDING
     return [
-        (key, GOES_ON if is_agreed and key == patterns.NOW else label, title)
+        (key, label if _names_waste(status) or key != patterns.NOW else GOES_ON, title)
         for key, (label, title) in WHEN.items()
     ]
+
+
+def _names_waste(status: str) -> bool:
+    """Whether nothing that stands so is agreed as not waste."""
+    return status not in (*STANDING, "all")
 
 
 def _of_kind(every: Patterns, when: str, sort: str) -> Patterns:

@@ -15,7 +15,14 @@ from fleetwatch.dashboard.wasting_now import wasting_now
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
-from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
+from fleetwatch.diagnosis.findings.patterns import (
+    HABIT,
+    NOW,
+    Pattern,
+    Patterns,
+    going_on,
+    patterns,
+)
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.timeframes import ZONE
@@ -49,8 +56,9 @@ def recoverable(request: HttpRequest, period: Period) -> Context:
 def _going_on(
     period: Period, scope: Scope, filters: Mapping[str, str], still_open: Patterns
 ) -> Context:
-    """How many patterns go on now, and the query of the list that has as many: where the page's
-    own period is over, that of the last hour, for few of what goes on is in it.
+    """How many patterns go on now, of those that waste and of the others, and the query of the
+    list that has as many: where the page's own period is over, that of the last hour, for few of
+    what goes on is in it.
     """
     if period.interval.end >= period.minute:
         frame = period.timeframe
@@ -60,7 +68,7 @@ def _going_on(
         every = inbox(frame.interval, now=period.now, scope=scope).of_jobs.of_status("open")
         still_open = patterns(every, frame.interval, now=period.now)
     query = f"{frame.query}&{urlencode(dict(filters) | {'when': NOW})}"
-    return {"now_count": still_open.counts()[NOW], "now_query": query}
+    return {"going_on": going_on(still_open), "now_query": query}
 
 
 def _wasting(period: Period, scope: Scope) -> Context:

@@ -52,6 +52,33 @@ def test_what_wastes_now_says_its_dollars_of_the_last_hour(admin):
 
 
 @pytest.mark.usefixtures("_two_that_go_on")
+def test_what_is_potential_alone_is_counted_beside_what_wastes_now_here_and_on_the_overview(admin):
+    """A service that waited for an hour, beside them."""
+    serving = job("slurm/della/9", kind="service", end_ms=None)
+    hour = {"start": NOW - timedelta(hours=1), "waste": "stalled_potential_ms"}
+    cause("bursty_service", of=serving, on=gpu(9), **hour)
+    finding(serving, "bursty_service", first_ms=to_ms(NOW) - HOUR_MS, last_ms=to_ms(NOW))
+
+    inbox = tight(admin.get("/findings?when=now").content.decode())
+    part = tight(admin.get("/recoverable", headers={"HX-Request": "true"}).content.decode())
+
+    assert "Wasting now 2, 1 potential" in in_text(inbox)
+    assert in_text(inbox).count("wasting now, $") == 2
+    assert inbox.count("potential waste, now") == 1
+    assert inbox.count('title="dollars of the last hour, of this cause alone"') == 2
+    assert "2 wasting now, 1 potential" in in_text(part)
+
+
+@pytest.mark.usefixtures("_two_that_go_on")
+def test_where_none_is_potential_or_some_may_be_agreed_no_potential_is_counted(admin):
+    still_open = in_text(tight(admin.get("/findings").content.decode()))
+    every = in_text(tight(admin.get("/findings?status=all").content.decode()))
+
+    assert "Wasting now 2 Recurring" in still_open
+    assert "Still going on 2 Recurring" in every
+
+
+@pytest.mark.usefixtures("_two_that_go_on")
 def test_what_wastes_now_is_sorted_by_the_dollars_of_the_last_hour_where_asked(admin):
     usual = admin.get("/findings?when=now").content.decode()
     link = re.search(r'href="(\?[^"]*sort=burning)"', usual)[1].replace("&amp;", "&")

@@ -14,6 +14,7 @@ from fleetwatch.figures.cells import by_groups, waste
 from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.posted import posted_hour
 from fleetwatch.figures.totals import ZERO, Scope
+from fleetwatch.lib.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,7 @@ def last_hour(job_ids: Collection[int], now: datetime) -> list[Lately]:
     """
     hour = posted_hour(now)
     scope = Scope(jobs=tuple(job_ids))
-    spans = engine.read(CauseTime(), hour, scope=scope)
-    caused = cause_columns.lines(spans, by_job=True).caused()
+    caused = _caused(hour, scope)
     ledger = by_groups(engine.read(LedgerTime(), hour, by=("job",), scope=scope), "job")
     posted = {job_id: waste(cells).wasted_usd_ms for (job_id,), cells in ledger.items()}
     explained: defaultdict[int | None, Decimal] = defaultdict(Decimal)
@@ -46,6 +46,15 @@ def last_hour(job_ids: Collection[int], now: datetime) -> list[Lately]:
         Lately(each, _shared(each, explained[each.job_id], posted.get(each.job_id or 0, ZERO)))
         for each in caused
     ]
+
+
+def caused_lately(job_ids: Collection[int], now: datetime) -> list[Caused]:
+    """What each cause took of each of these jobs in the last hour, as far as it is diagnosed."""
+    return _caused(posted_hour(now), Scope(jobs=tuple(job_ids)))
+
+
+def _caused(hour: Interval, scope: Scope) -> list[Caused]:
+    return cause_columns.lines(engine.read(CauseTime(), hour, scope=scope), by_job=True).caused()
 
 
 def _shared(caused: Caused, explained: Decimal, posted: Decimal) -> Decimal:

@@ -5,7 +5,7 @@ What happens again and again is one line, whatever number of jobs it happened in
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
-from fleetwatch.diagnosis.findings.last_hour import Lately, last_hour
+from fleetwatch.diagnosis.findings.last_hour import Lately, caused_lately, last_hour
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line, Place
 from fleetwatch.diagnosis.findings.recurrence import Projection, projections, recurring
 from fleetwatch.figures import boundaries, pricing
@@ -338,12 +338,38 @@ def burning(shown: Patterns, wanted: slice) -> list[Burning | None]:
 
 
 def _burning(several: Sequence[Lately], of_job: Mapping[int, Decimal]) -> Burning | None:
-    whole = total(each.caused for each in several)
-    if whole.totals.wasted_ms <= SLIGHT * whole.held_ms:
+    if not _wastes(each.caused for each in several):
         return None
     usd_ms = sum((each.wasted_usd_ms for each in several), ZERO)
     of_usd_ms = sum((of_job[pk] for pk in {each.job_id for each in several}), ZERO)
     return Burning(pricing.divided(usd_ms), pricing.divided(of_usd_ms))
+
+
+def _wastes(several: Iterable[Caused]) -> bool:
+    whole = total(several)
+    return whole.totals.wasted_ms > SLIGHT * whole.held_ms
+
+
+@dataclass(frozen=True, slots=True)
+class GoingOn:
+    """How many patterns go on now: of those that waste, as `burning` has it, and of the others,
+    which are potential.
+    """
+
+    wasting: int
+    potential: int
+
+
+def going_on(shown: Patterns) -> GoingOn:
+    several = np.flatnonzero(shown.when == WHEN.index(NOW)).tolist()
+    if not several:
+        return GoingOn(0, 0)
+    place_of = _places(shown, several)
+    own: defaultdict[int | None, list[Caused]] = defaultdict(list)
+    for each in caused_lately(sorted({job_id for job_id, _ in place_of}), shown.now):
+        own[place_of.get((each.job_id or 0, each.cause))].append(each)
+    wasting = sum(_wastes(own[place]) for place in several)
+    return GoingOn(wasting, len(several) - wasting)
 
 
 def burning_first(shown: Patterns) -> Patterns:
