@@ -11,6 +11,7 @@ from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard.factories import hold
 from tests.dashboard.shown_incidents import incident
+from tests.dashboard.test_machine_problems import hot
 from tests.diagnosis.told import NOW, capacity, cause, finding, gpu, job, place, rate
 from tests.markup import tight
 
@@ -42,6 +43,18 @@ def test_a_machines_finding_has_both(admin, broken):
 
     assert of_day.startswith(" $4.00 in the period above (in all $6.00 ): 2.00 GPU-hours")
     assert every.startswith(" $6.00 in all: 3.00 GPU-hours")
+
+
+def test_in_all_is_never_less_than_in_the_period_whose_last_hour_the_finding_ends_in(admin):
+    """Slowed in an hour two days ago and in the last two, to half past eleven: of each $0.12."""
+    rate("4.00")
+    hot(50, 2, 1)
+    span = {"first_ms": to_ms(NOW) - 50 * HOUR_MS, "last_ms": to_ms(NOW) - HOUR_MS // 2}
+    address = f"/findings/{place('throttled', node=gpu(1).node, **span).pk}"
+
+    page = in_text(admin, f"{address}?range=24h").partition("Wasted and potential")[2]
+
+    assert page.startswith(" $0.24 in the period above (in all $0.36 ): 0.06 of 2.00 affected")
 
 
 @pytest.mark.parametrize("address", ["/nodes/n1", f"/gpus/{UUID}"])

@@ -85,6 +85,7 @@ from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import one_view
 from fleetwatch.telemetry import selectors as telemetry
 
 MAX_PLACES = 50
@@ -292,7 +293,7 @@ def _finding_page(
 ) -> HttpResponse:
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
-    seen = inbox.explained(finding, period.interval, now=period.now)
+    seen, in_all = _read(finding, period)
     context = (
         _of_job(finding, seen, period, cast("User", request.user))
         if is_of_job
@@ -300,7 +301,7 @@ def _finding_page(
     ) | {
         **fresh.context(),
         "finding": finding,
-        **_explained(finding, seen, period),
+        **_explained(finding, seen, in_all, period.now),
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         **_rights(finding, cast("User", request.user), period.now),
@@ -312,12 +313,19 @@ def _finding_page(
     return page(request, period, _template(finding), "findings", context)
 
 
-def _explained(finding: Finding, seen: Explained, period: Period) -> Context:
+def _read(finding: Finding, period: Period) -> tuple[Explained, Line | None]:
+    """What it took in the period and, where that is not all of it, in all: never less."""
+    with one_view():
+        seen = inbox.explained(finding, period.interval, now=period.now)
+        return seen, inbox.in_all(finding, period.interval, now=period.now)
+
+
+def _explained(finding: Finding, seen: Explained, in_all: Line | None, now: datetime) -> Context:
     """What it took in the period and, where that is not all of it, in all; and what to do."""
     return {
         "line": seen.line,
-        "total": inbox.in_all(finding, period.interval, now=period.now),
-        "ahead": projection(finding.job_id, finding.cause, now=period.now),
+        "total": in_all,
+        "ahead": projection(finding.job_id, finding.cause, now=now),
         "advice": seen.advice,
         "exemption": seen.exemption,
     }

@@ -427,11 +427,13 @@ def whole(finding: Finding) -> Interval | None:
 
 
 def longer(finding: Finding, interval: Interval) -> Interval | None:
-    """All of its time; None where the interval has all of it, or its job never held a GPU."""
+    """All of its time, with the interval, so that a part of an hour at its end is the same in both
+    and the whole is never less; None where the interval has all of it, or its job never held a GPU.
+    """
     every = whole(finding)
     if every is None or (interval.start <= every.start and every.end <= interval.end):
         return None
-    return every
+    return Interval(min(every.start, interval.start), max(every.end, interval.end))
 
 
 def in_all(finding: Finding, interval: Interval, *, now: datetime) -> Line | None:
