@@ -11,6 +11,7 @@ from fleetwatch.inventory.models import GPU, Stay
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
+from tests.diagnosis import told
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
 LONG = "gpu-node-0042.rack-07.example.org"
@@ -24,6 +25,19 @@ def fill(now: datetime) -> None:
     _contradicted_job()
     _disputed_gpu(now)
     _underused_job(now)
+
+
+def slowed_finding(now: datetime) -> int:
+    """The number of one of a GPU that heat slows now, and did when the last seven days began."""
+    now_ms = to_ms(now)
+    on = factories.gpu(factories.node("h100-03", now=now), uuid="GPU-hot", now=now)
+    of = factories.job("slurm/della/78", name="pretrain-13b", user="amara", start_ms=0)
+    factories.hold(on, of, hours_ago=200, hours=200, now=now)
+    for hours in (*range(160, 177), *range(1, 15)):
+        cause = {"start": now - timedelta(hours=hours), "waste": "underused_ms"}
+        told.cause("throttled", of=of, on=on, clock_lost_ms=HOUR_MS // 3, **cause)
+    seen = {"first_ms": now_ms - 176 * HOUR_MS, "last_ms": now_ms}
+    return told.place("throttled", node=on.node, **seen).pk
 
 
 def _tokens(now: datetime) -> None:

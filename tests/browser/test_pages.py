@@ -64,6 +64,17 @@ def test_tokens_jobs_histories_and_places_are_whole_without_scrolling_sideways(
     assert {place: titles for place, titles in cut.items() if titles} == {}
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_slowed_machines_tables_are_whole_without_scrolling_sideways(opened, small_site, width):
+    pk = narrow.slowed_finding(datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    opened.set_viewport_size({"width": width, "height": 844})
+
+    opened.goto(f"{small_site}/findings/{pk}?from=now-7d")
+
+    assert "before" in opened.locator("#spells").inner_text()
+    assert opened.evaluate(CUT) == []
+
+
 @pytest.fixture
 def opened(browser: Browser, small_site):
     """A page without charts, of a logged-in admin in a light browser that lends its clipboard."""
