@@ -524,7 +524,8 @@ def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(
 
     for page in (of_finding, of_incident):
         words = in_text(page)
-        assert "≤ $3.20 up to 0.80 of 2.00 GPU-hours of work, as if at 60 % of the highest" in words
+        of = "" if page == of_finding else " of 2.00"  # a finding's affected hours are beside it
+        assert f"≤ $3.20 up to 0.80{of} GPU-hours of work, as if at 60 % of the highest" in words
         assert "an upper bound, as if all work followed the clock" in words
         assert "the GPU was busy" in words
         assert "When it was slowed 1 time" in words
@@ -540,9 +541,9 @@ def test_a_slowed_gpus_finding_and_incident_say_the_same_and_lead_to_each_other(
     ("lost", "usd", "text"),
     [
         (None, "4.00", "– not worked out of 1.00 GPU-hours: they were judged before it was"),
-        (0.4, None, "≤ 0.40 GPU-h up to 0.40 of 1.00 GPU-hours of work"),
+        (0.4, None, "≤ 0.40 GPU-h up to 0.40 GPU-hours of work"),
         (0.4, None, "0.40 GPU-hours have no rate and are in no dollars"),
-        (0.0, "4.00", "≤ $0.00 up to 0.00 of 1.00 GPU-hours of work, as if at 100 %"),
+        (0.0, "4.00", "≤ $0.00 up to 0.00 GPU-hours of work, as if at 100 %"),
     ],
 )
 def test_a_finding_claims_no_more_than_was_worked_out(admin, lost, usd, text):
