@@ -216,7 +216,13 @@ def began_ms(request):
 
 
 @pytest.fixture
-def idle(client, began_ms):
+def beside_hours(request):
+    """For how long of the four hours another job held the GPU beside it, until their end."""
+    return getattr(request, "param", 4)
+
+
+@pytest.fixture
+def idle(client, began_ms, beside_hours):
     """A job that works for two hours and then rests for two; the GPU beside it works all along."""
     minutes = 120
     batch = Sender(gpus=2).batch(
@@ -234,6 +240,9 @@ def idle(client, began_ms):
     post(batch)
     matrices.refresh_recent(from_ms(T0 + 4 * HOUR_MS - 1), count=48)
     services.diagnose(NOW, 1000)
+    on, end = GPU.objects.get(index=1), from_ms(T0 + 4 * HOUR_MS)
+    other = factories.job("slurm/della/97")
+    factories.hold(on, other, hours_ago=beside_hours, hours=beside_hours, now=end)
     with time_machine.travel(NOW, tick=False):
         client.force_login(factories.user())
         yield Finding.objects.get(cause="idle_held")
@@ -270,6 +279,20 @@ def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_to
     assert np.isnan(shown.beside.values[24:]).all()
     page = in_text(tight(client.get(f"/findings/{idle.pk}").content.decode()))
     assert "GPU 1 beside it: 100 %, until Fri 20 Nov, 08:00: from then on it wasted" in page
+
+
+@pytest.mark.parametrize("beside_hours", [1.5], indirect=True)
+def test_a_gpu_that_was_free_is_compared_with_from_when_a_job_held_it(client, idle):
+    """It works as much all along; until 08:30 no job held it."""
+    shown = contrast(idle, evidence(idle.its_job, idle.cause))
+
+    assert np.isnan(shown.beside.values[:30]).all()
+    assert [*shown.beside.values[30:]] == [1.0] * 18
+    page = in_text(tight(client.get(f"/findings/{idle.pk}").content.decode()))
+    assert (
+        "GPU 1 beside it: 100 %, from Fri 20 Nov, 08:30: no job held it before, or it was not read"
+        in page
+    )
 
 
 def test_a_rhythm_of_checkpoints_is_drawn_over_what_was_judged_and_not_over_the_whole_run(starved):

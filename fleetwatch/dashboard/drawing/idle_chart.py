@@ -2,9 +2,11 @@
 a GPU that works.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import spread
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.selectors import held_spans
+from fleetwatch.jobs.selectors import held_spans, holdings_of
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry import matrices
@@ -100,11 +102,21 @@ class Contrast:
         return before >= WORKED and before > 2 * (self.during or 0.0)
 
     @property
+    def compared_from_ms(self) -> int | None:
+        """From when on the GPU beside it is something to compare with; None where it is all
+        along.
+        """
+        if self.beside is None:
+            return None
+        own, beside = (_read(each)[0] for each in (self.values, self.beside.values))
+        return None if beside <= own else self.steps[beside]
+
+    @property
     def compared_until_ms(self) -> int | None:
         """Until when the GPU beside it is something to compare with; None where it is all along."""
         if self.beside is None:
             return None
-        own, beside = (_last_read(each) for each in (self.values, self.beside.values))
+        own, beside = (_read(each)[-1] for each in (self.values, self.beside.values))
         return None if beside >= own else self.steps[beside] + self.steps.step
 
     def _is_idle(self, at_ms: int) -> bool:
@@ -125,17 +137,17 @@ def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
     steps = cell_steps(_drawn(finding, idle))
     others = _neighbours(finding, seen.gpu)
     whole, *rest = _utilisation([seen.gpu, *others], steps)
-    own = _while_held(finding, seen.gpu, steps, whole)
+    # what another job did before is not its own
+    own = _within(held_spans(finding.its_job, seen.gpu.pk), steps, whole)
     if np.isnan(own).all():
         return None
-    beside = _busiest(others, _while_well(others, rest, steps)) or _when_well(
-        finding, seen.gpu, len(steps)
-    )
+    beside = _at_work(others, rest, steps) or _when_well(finding, seen.gpu, len(steps))
     return Contrast(seen.gpu, steps, own, idle, beside, _readings(seen.gpu, steps, own))
 
 
-def _last_read(values: Floats) -> int:
-    return int(np.flatnonzero(~np.isnan(values))[-1])
+def _read(values: Floats) -> list[int]:
+    """The places of the steps that were read."""
+    return np.flatnonzero(~np.isnan(values)).tolist()
 
 
 def _utilisation(gpus: Sequence[GPU], steps: range) -> Floats:
@@ -164,11 +176,10 @@ def _drawn(finding: Finding, idle: Sequence[Span]) -> Interval:
     return Interval(from_ms(max(start_ms - before_ms, min(began_ms, start_ms))), from_ms(end_ms))
 
 
-def _while_held(finding: Finding, gpu: GPU, steps: range, values: Floats) -> Floats:
-    """Of the steps all of which the job held the GPU: what another job did before is not its."""
-    held = held_spans(finding.its_job, gpu.pk)
-    is_own = [is_within(held, at_ms, at_ms + steps.step) for at_ms in steps]
-    return np.where(is_own, values, np.nan)
+def _within(held: Sequence[Span], steps: range, values: Floats) -> Floats:
+    """Of the steps all of which lies in one of the spans."""
+    is_held = [is_within(held, at_ms, at_ms + steps.step) for at_ms in steps]
+    return np.where(is_held, values, np.nan)
 
 
 def _readings(gpu: GPU, steps: range, own: Floats) -> StepSeries | None:
@@ -196,6 +207,19 @@ def _neighbours(finding: Finding, gpu: GPU) -> list[GPU]:
     return list(others.exclude(allocations__job=finding.job).order_by("index", "pk"))
 
 
+def _while_held(gpus: Sequence[GPU], values: Sequence[Floats], steps: range) -> list[Floats]:
+    """Of each GPU the steps while jobs held it: one that is free is nothing to compare with."""
+    interval = interval_of(steps)
+    nodes = holdings_of(list({gpu.node_id for gpu in gpus}), interval.start_ms, interval.end_ms)
+    held: dict[int, list[Span]] = defaultdict(list)
+    for each in chain.from_iterable(nodes.values()):
+        held[each.gpu_id] += each.spans
+    return [
+        _within(union(held[gpu.pk]), steps, of_gpu)
+        for gpu, of_gpu in zip(gpus, values, strict=True)
+    ]
+
+
 def _while_well(gpus: Sequence[GPU], values: Sequence[Floats], steps: range) -> list[Floats]:
     """Of each GPU the steps before the first five minutes that a cause explains: from then on it is
     nothing to compare with.
@@ -217,15 +241,16 @@ def _while_well(gpus: Sequence[GPU], values: Sequence[Floats], steps: range) -> 
     ]
 
 
-def _busiest(gpus: Sequence[GPU], values: Sequence[Floats]) -> Reference | None:
-    """The one that worked most, if any did."""
+def _at_work(gpus: Sequence[GPU], values: Sequence[Floats], steps: range) -> Reference | None:
+    """The one that did most work in all, if any worked: a short while says little."""
+    held = _while_held(gpus, values, steps)
     read = [
         Reference(f"GPU {gpu.index} beside it", of_gpu)
-        for gpu, of_gpu in zip(gpus, values, strict=True)
+        for gpu, of_gpu in zip(gpus, _while_well(gpus, held, steps), strict=True)
         if gpu.index is not None and not np.isnan(of_gpu).all()
     ]
-    busiest = max(read, key=lambda each: each.mean, default=None)
-    return busiest if busiest and busiest.mean >= WORKS else None
+    at_work = (each for each in read if each.mean >= WORKS)
+    return max(at_work, key=lambda each: float(np.nansum(each.values)), default=None)
 
 
 def _when_well(finding: Finding, gpu: GPU, count: int) -> Reference | None:
