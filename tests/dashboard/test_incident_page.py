@@ -398,10 +398,35 @@ class TestPage:
         over_ms = to_ms(NOW - timedelta(minutes=40))
         one = incident(ended_ms=over_ms, fired_ms=over_ms - 1, resolved_at=NOW)
 
-        shown = text(admin, f"/incidents/{one.pk}")
+        shown = in_text(text(admin, f"/incidents/{one.pk}"))
 
-        assert "It was over before anybody was to be notified." in shown
+        assert "It was over Fri 20 Nov, 11:20, before it was raised Fri 20 Nov, 11:30." in shown
         assert "noted afterwards" in shown
+
+    def test_one_that_was_over_before_its_rule_watched_says_that_whatever_was_agreed_later(
+        self, admin
+    ):
+        """It was over at 11:20, the rule began to watch at 11:30, people agreed on it at noon."""
+        over_ms = to_ms(NOW - timedelta(minutes=40))
+        begun_ms = to_ms(NOW - timedelta(minutes=30))
+        Rule.objects.filter(condition="job_idle").update(begun_ms=begun_ms)
+        agreed = "accepted until 2026-11-27 12:00 UTC: a workshop"
+        one = incident(ended_ms=over_ms, fired_ms=over_ms - 1, resolved_at=NOW, muted=agreed)
+
+        shown = in_text(text(admin, f"/incidents/{one.pk}"))
+
+        assert (
+            "It was over Fri 20 Nov, 11:20, before the rule began to watch Fri 20 Nov, 11:30."
+            in shown
+        )
+
+    def test_one_that_was_silenced_says_by_what_where_it_says_that_nobody_was_notified(self, admin):
+        silenced = "silence until 2026-11-20 14:00 UTC: we move racks"
+        one = incident(ended_ms=to_ms(NOW), resolved_at=NOW, muted=silenced)
+
+        shown = in_text(text(admin, f"/incidents/{one.pk}"))
+
+        assert "Nobody was notified Silence until 2026-11-20 14:00 UTC: we move racks" in shown
 
     def test_its_timeline_says_who_did_what(self, admin):
         one = incident()
