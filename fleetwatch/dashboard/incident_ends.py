@@ -29,7 +29,7 @@ def say_what_came(incident: Incident, events: Iterable[IncidentEvent], now: date
 
 def is_held_still(incident: Incident, now: datetime) -> bool:
     """Whether the job that it is about holds its GPUs though it is over."""
-    if incident.ended_ms is None or incident.resolution == ALLOCATION_ENDED:
+    if incident.ended_ms is None or ALLOCATION_ENDED in incident.resolution:
         return False
     running = Job.objects.filter(key=incident.subject, end_ms=None)
     job_id = running.values_list("pk", flat=True).first()

@@ -9,6 +9,8 @@ from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
 from fleetwatch.dashboard.incident_pages import is_left, next_steps
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import create_channel
 from tests.alerts.factories import a_rule, at, ms, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
@@ -250,6 +252,33 @@ def test_the_one_gpu_of_a_job_that_works_is_said_to_be_one():
     incident = spells(("quiet", 0, 40), ("active", 40, 56), evaluated=(40, 56))
 
     assert incident.resolution == "its GPU is active again"
+
+
+def test_what_worked_and_then_ended_says_when_it_did_and_when_its_allocation_ended():
+    """Its idle time ended with that work at 09:40, and not with its allocation at 09:49."""
+    a_rule(clear_minutes=15)
+    create_channel("slack", "ops", {"webhook_url": "https://hooks.example/x"}, now=at(0))
+    gpu = a_gpu(node="node-014", index=3)
+    job = a_job(key="slurm/della/1", user="ana")
+    ran(gpu, "quiet", 0, 40, job=job, state_ms={"idle": ms(40) - ms(0)})
+    announcing.run(at(40))
+    ran(gpu, "active", 40, 41, job=job)
+    ran(gpu, "quiet", 41, 49, job=job, state_ms={"stalled": ms(8) - ms(0)})
+    job.end_ms = ms(49)
+    job.save(update_fields=["end_ms"])
+    ran(gpu, "free", 49, 55)
+
+    announcing.run(at(55))
+
+    incident = Incident.objects.get()
+    assert incident.until_ms == ms(40)
+    assert incident.resolution == (
+        "it worked at 09:40 UTC for 1 m; the allocation ended at 09:49 UTC"
+    )
+    sent = Delivery.objects.get(key=f"group/{incident.group_id}/resolved")
+    assert sent.message["summary"].startswith(
+        "Job slurm/della/1: it worked at 09:40 UTC for 1 m; the allocation ended at 09:49 UTC. The"
+    )
 
 
 def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_since_when():

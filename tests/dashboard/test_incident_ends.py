@@ -53,7 +53,12 @@ def test_an_end_promises_a_new_incident_no_longer_than_until_that_would_have_ope
 
 
 @pytest.mark.parametrize(
-    ("resolution", "word"), [(PROMISE, "holds"), ("the allocation ended", "held")]
+    ("resolution", "word"),
+    [
+        (PROMISE, "holds"),
+        ("the allocation ended", "held"),
+        ("it worked at 11:10 UTC for 20 s; the allocation ended at 11:53 UTC", "held"),
+    ],
 )
 def test_whose_job_goes_on_holds_the_gpus_though_the_incident_is_over(admin, resolution, word):
     job = factories.job("slurm/della/7")

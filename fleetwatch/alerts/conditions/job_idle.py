@@ -30,7 +30,7 @@ from fleetwatch.alerts.measuring.cause_words import asked_first, code_of
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.idle_again import idle_again
-from fleetwatch.alerts.measuring.idle_ends import idle_ends
+from fleetwatch.alerts.measuring.idle_ends import idle_ends, worked_before
 from fleetwatch.alerts.measuring.idle_facts import Facts, IdleGPU
 from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
@@ -93,6 +93,7 @@ def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None
     whole = job_lanes.back_to_breach(parts, watch)
     return replace(
         measured,
+        ends=worked_before(measured.ends, whole, watch, zone()),
         again=idle_again(whole, watch, needed),
         cleared_of=idle_ends(whole, watch, zone()),
     )

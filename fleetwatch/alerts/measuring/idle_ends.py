@@ -1,17 +1,17 @@
-"""What ended the idle time of jobs that fire, where they rest again: when they worked, and since
-when they do not.
+"""What ended the idle time of jobs that fire, where they rest again or are over: when they worked,
+and since when they do not.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from fleetwatch.alerts.breach import Watch, lasted
-from fleetwatch.alerts.episodes import Level, Span, extend
+from fleetwatch.alerts.episodes import End, Level, Span, extend
 from fleetwatch.alerts.measuring.idle_again import lanes
-from fleetwatch.alerts.measuring.job_lanes import Part, Parts
+from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED, Part, Parts
 from fleetwatch.alerts.stopped_words import OPENS_AGAIN, Clock
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS
@@ -27,27 +27,53 @@ MAX_TIMES = 2  # that are named one by one
 
 def idle_ends(parts: Parts, watch: Watch, zone: ZoneInfo) -> dict[str, str]:
     """By job that fires what to say when it is over; not there where its GPUs work."""
-    if not watch.firing:
-        return {}
-    keys = dict(Job.objects.filter(key__in=watch.firing).values_list("pk", "key"))
-    of_job: dict[int, list[list[Part]]] = defaultdict(list)
-    for job_id, lane in lanes(parts.where(np.isin(parts.job_id, list(keys)))):
-        of_job[job_id].append(lane)
-    words = {keys[pk]: _words(of, keys[pk], watch, zone) for pk, of in of_job.items()}
+    words = {
+        key: _words(of, key, watch, _clock(watch, zone))
+        for key, of in _firing_lanes(parts, watch).items()
+    }
     return {key: text for key, text in words.items() if text}
 
 
-def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, zone: ZoneInfo) -> str:
+def worked_before(
+    ends: Mapping[str, End], parts: Parts, watch: Watch, zone: ZoneInfo
+) -> dict[str, End]:
+    """The ends of jobs; of one that fires and worked before its allocation ended with when it did:
+    that ended its idle time.
+    """
+    clock = _clock(watch, zone)
+    every = dict(ends)
+    for key, of in _firing_lanes(parts, watch).items():
+        times = _times(of, watch.firing[key].until_ms)
+        end = ends.get(key)
+        if times and end is not None and end.reason == ALLOCATION_ENDED:
+            text = f"{_worked(times, clock)}; {ALLOCATION_ENDED} at {clock(end.at_ms)}"
+            every[key] = End(end.at_ms, one_line(text, LONGEST_REASON))
+    return every
+
+
+def _firing_lanes(parts: Parts, watch: Watch) -> dict[str, list[list[Part]]]:
+    """By job that fires what each of its GPUs did."""
+    if not watch.firing:
+        return {}
+    keys = dict(Job.objects.filter(key__in=watch.firing).values_list("pk", "key"))
+    of_job: dict[str, list[list[Part]]] = defaultdict(list)
+    for job_id, lane in lanes(parts.where(np.isin(parts.job_id, list(keys)))):
+        of_job[keys[job_id]].append(lane)
+    return of_job
+
+
+def _clock(watch: Watch, zone: ZoneInfo) -> Clock:
+    now = from_ms(watch.end_ms)
+    return lambda at_ms: wording.moment(from_ms(at_ms), zone, now=now)
+
+
+def _words(of: Sequence[Sequence[Part]], key: str, watch: Watch, clock: Clock) -> str:
     """`of`: the job's GPUs."""
     if any(lane[-1].condition in WORKS for lane in of):
         return ACTIVE_AGAIN if len(of) == 1 else ""
     times = _times(of, watch.firing[key].until_ms)
     if not times:
         return ""
-
-    def clock(at_ms: int) -> str:
-        return wording.moment(from_ms(at_ms), zone, now=from_ms(watch.end_ms))
-
     since_ms = times[-1].end_ms
     quiet = f"and was quiet again from {clock(since_ms)}"
     return one_line(
