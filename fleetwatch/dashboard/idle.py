@@ -1,4 +1,4 @@
-"""What idles now: as the overview says it, and GPU by GPU."""
+"""What idles now, GPU by GPU."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,47 +11,10 @@ from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.dashboard.idle_before import LOOKS_BACK_MS, IdleBefore, idle_before
 from fleetwatch.figures import pricing
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS, idle_now
-from fleetwatch.figures.others_names import jobs_shown
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.selectors import RunSpan, open_idle_runs, runs
+from fleetwatch.ledger.selectors import RunSpan, runs
 from fleetwatch.lib.intervals import to_ms
-
-LEAST_SHOWN_MS = 900_000
-
-
-@dataclass(frozen=True, slots=True)
-class LongestIdle:
-    """The job with the GPU that idles longest; `gpu_count` counts its GPUs that idle now."""
-
-    job: Job
-    gpu: GPU
-    gpu_count: int
-    since_ms: int
-    lasted_ms: int
-    # of what its GPUs idle now, each since it does, as in an incident; None when one has no rate
-    cost_usd: Decimal | None
-
-
-def longest_idle(now: datetime, *, but: Collection[int]) -> LongestIdle | None:
-    """What has been idle longest without a break, if for a quarter of an hour at least, as far as
-    it is judged; of all jobs but these.
-    """
-    idle = [each for each in open_idle_runs(now) if each.job_id not in but]
-    first = min(idle, key=lambda each: (each.start_ms, each.gpu_id), default=None)
-    if not first or not first.job_id or first.end_ms - first.start_ms < LEAST_SHOWN_MS:
-        return None
-    job = Job.objects.select_related("team").get(pk=first.job_id)
-    [job] = jobs_shown(into_teams([job], before=now))
-    of_job = [each for each in idle if each.job_id == first.job_id]
-    return LongestIdle(
-        job=job,
-        gpu=GPU.objects.select_related("node").get(pk=first.gpu_id),
-        gpu_count=len(of_job),
-        since_ms=first.start_ms,
-        lasted_ms=first.end_ms - first.start_ms,
-        cost_usd=_cost_usd(of_job, RatesInForce(each.gpu_id for each in of_job)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +46,7 @@ def idle_gpus(now: datetime) -> list[IdleGPU]:
             jobs=[jobs[each.job_id] for each in of_gpu if each.job_id],
             since_ms=min(each.start_ms for each in of_gpu),
             usd_per_hour=usd_per_hour[gpu_id],
-            cost_usd=_cost_usd(of_gpu, rates),
+            cost_usd=cost_usd(of_gpu, rates),
             before=_before(of_gpu, earlier),
         )
         for gpu_id, of_gpu in idle.items()
@@ -133,7 +96,7 @@ def _before(
     return idle_before(first, earlier.get(first.gpu_id, ()))
 
 
-def _cost_usd(idle: Iterable[RunSpan], rates: RatesInForce) -> Decimal | None:
+def cost_usd(idle: Iterable[RunSpan], rates: RatesInForce) -> Decimal | None:
     """Of the runs together as far as they are judged, as incidents have it; None where one of them
     has no rate.
     """

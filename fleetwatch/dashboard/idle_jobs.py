@@ -12,7 +12,7 @@ from django.db.models import Q
 from fleetwatch.alerts.incidents.incident_inbox import IS_ACCEPTED, OPEN_STATES
 from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import decisions, visible_incidents
+from fleetwatch.alerts.selectors import breach_of, decisions, visible_incidents
 from fleetwatch.dashboard.idle import IdleGPU, idle_gpus
 from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -56,6 +56,12 @@ class OpenIncident(NamedTuple):
     command: str
     accepted: str
     snoozed: str
+    row: Incident
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """What its GPUs that idle cost since then; None where one has no rate."""
+        return breach_of(self.row).cost_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +216,7 @@ def _incident(incident: Incident, snoozed: Mapping[int, str]) -> OpenIncident:
         incident.facts.get("command") or "",
         incident.muted if is_acceptance(incident.muted) else "",
         snoozed.get(incident.pk, ""),
+        incident,
     )
 
 

@@ -43,6 +43,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.memo import read_once
 
 __all__ = [
     "NOBODY",
@@ -92,6 +93,7 @@ def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     return look(interval, scope=scope).totals()
 
 
+@read_once
 def ledger_began() -> datetime | None:
     """Since when there are figures; None where there are none yet. Of the first hour that is since
     its first window: nobody saw a GPU before.

@@ -328,7 +328,8 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(four_nodes):
         span = {"hours_ago": 0.5, "hours": known / HOUR_MS}
         stored_runs.store(factories.run(gpu, **span, states={state: known}, held_by=job))
     rule = a_rule(condition="job_idle")
-    incident = an_incident(rule, job.key, opened_at=NOW, facts={})
+    counted = {"since_ms": NOW_MS - lasted, "facts": {"cost_usd": "1.866666"}}
+    incident = an_incident(rule, job.key, opened_at=NOW, **counted)
     start = NOW.replace(minute=0) - timedelta(hours=1)
     told.cause("idle_held", of=job, on=GPU.objects.get(node__name="node-1"), start=start)
     finding = told.finding(job, "idle_held")

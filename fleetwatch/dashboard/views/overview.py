@@ -30,8 +30,8 @@ from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.funnel import funnel
-from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.idle_jobs import NOTHING_ACCEPTED, AcceptedIdle, accepted_idle
+from fleetwatch.dashboard.longest_idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.recorded_part import record_of
