@@ -78,7 +78,7 @@ def test_a_finding_has_its_place_among_all_that_is_agreed(admin, week):
     Finding.objects.filter(pk=week[0].pk).update(status="dismissed")
     approved_of("bob")
 
-    address = f"/findings/{week[3].pk}?status=exempt&from=now-7d&to=now"
+    address = f"/findings/{week[3].pk}/around?status=exempt&from=now-7d&to=now"
     page = in_text(tight(admin.get(address).content.decode()))
 
     assert "2 of 2 findings agreed as not waste" in page

@@ -278,7 +278,7 @@ def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_to
     assert [*shown.beside.values[:24]] == [1.0] * 24
     assert np.isnan(shown.beside.values[24:]).all()
     page = in_text(tight(client.get(f"/findings/{idle.pk}").content.decode()))
-    assert "GPU 1 beside it: 100 %, until Fri 20 Nov, 08:00: from then on it wasted" in page
+    assert "GPU 1 beside it: 100 % until Fri 20 Nov, 08:00 (then it wasted time too" in page
 
 
 @pytest.mark.parametrize("beside_hours", [1.5], indirect=True)
@@ -290,7 +290,7 @@ def test_a_gpu_that_was_free_is_compared_with_from_when_a_job_held_it(client, id
     assert [*shown.beside.values[30:]] == [1.0] * 18
     page = in_text(tight(client.get(f"/findings/{idle.pk}").content.decode()))
     assert (
-        "GPU 1 beside it: 100 %, from Fri 20 Nov, 08:30: no job held it before, or it was not read"
+        "GPU 1 beside it: 100 % from Fri 20 Nov, 08:30 (no job held it before, or it was not read)"
         in page
     )
 
@@ -309,7 +309,7 @@ def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(
         "100 % busy before it went idle, 0 % in the time counted here</h2><p>GPU 1 beside it: 100 %"
         in page
     )
-    assert "beside it: 100 %, until" not in page
+    assert "beside it: 100 % until" not in page
     assert "at full resolution" not in page
 
 

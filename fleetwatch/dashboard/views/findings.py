@@ -49,6 +49,7 @@ from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.dashboard.slowed_gpus import IS_SLOWED
 from fleetwatch.dashboard.wasting_now import last_hour
+from fleetwatch.dashboard.words import is_agreed
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import together, total
@@ -132,6 +133,7 @@ def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
     status = asked_status(request)
     group_by = chosen(request, "group_by", GROUPINGS, default=PATTERN)
     every, filters = asked_findings(request, period)
+    sums = inbox_sums.savings(every, filters, period)
     return {
         "folds_places": _is_engineer(request),
         "status": status,
@@ -144,7 +146,8 @@ def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
         "page_size": PAGE_SIZE,
         "offered": OFFERED[status],
         **_lines(request, period, every, status, group_by),
-        **inbox_sums.savings(every, filters, period),
+        **sums,
+        "has_agreed_sum": is_agreed(status) and sums["is_recorded"],
         **inbox_sums.fixed(period, filters),
     }
 
