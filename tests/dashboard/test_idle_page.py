@@ -91,6 +91,22 @@ def test_what_idles_says_where_its_incident_counts_from_another_start(four_nodes
     assert shown in page
 
 
+def test_what_idled_with_pauses_costs_this_spell_and_in_all_what_its_incident_says(four_nodes):
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+    stored_runs.store(factories.run(gpu, **span, held_by=job))
+    facts = {"cost_usd": "40.78", "usd_per_hour": "0"}
+    began_ms = NOW_MS - 45 * MINUTE_MS
+    rule = a_rule(condition="job_idle")
+    an_incident(rule, job.key, opened_at=NOW, since_ms=began_ms, facts=facts)
+
+    page = in_text(tight(four_nodes.get("/fleet/idle").content.decode()))
+
+    assert "$40.78 in all of its incident" in page
+    assert "dollars are of this spell" in page
+
+
 def test_what_idles_and_was_snoozed_says_by_whom_until_when_and_why(four_nodes):
     job = factories.job()
     gpu = GPU.objects.get(node__name="node-1")

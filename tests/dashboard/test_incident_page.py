@@ -426,7 +426,10 @@ class TestPage:
 
         shown = in_text(text(admin, f"/incidents/{one.pk}"))
 
-        assert "Nobody was notified Silence until 2026-11-20 14:00 UTC: we move racks" in shown
+        assert (
+            "Nobody was notified Silence until 2026-11-20 14:00 UTC: we move racks, before a notice"
+            " of it was due." in shown
+        )
 
     def test_its_timeline_says_who_did_what(self, admin):
         one = incident()

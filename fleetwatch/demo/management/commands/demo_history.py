@@ -11,12 +11,14 @@ from django.utils import timezone
 
 from fleetwatch.demo import demo_decisions, demo_fixes, demo_incidents, demo_reports, fleet
 from fleetwatch.demo.services import Chapter, missing_chapters, of_faults, store
+from fleetwatch.diagnosis.findings import noted_facts
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
 # for the worker to diagnose what was told; on a slow machine minutes
 LOOKS_EVERY_S = 5.0
 LOOKS = 360
+MOST_FINDINGS = 2_000  # whose steps are measured at once: the worker takes some a minute
 
 
 class Command(HubCommand):
@@ -75,6 +77,7 @@ class Command(HubCommand):
     def _decide_fixes(self, days: int) -> None:
         for _ in range(LOOKS):
             if demo_fixes.is_diagnosed(timezone.now(), days=days):
+                self._say(f"findings noted={noted_facts.note(MOST_FINDINGS)}")
                 self._say(f"fixes told={demo_fixes.decide_fixes(timezone.now(), days=days)}")
                 self._say(f"decisions told={demo_decisions.decide_some(timezone.now())}")
                 self._say(f"incidents acted on={demo_incidents.act_on_some(timezone.now())}")
