@@ -1,7 +1,7 @@
 """What is known to be wrong with each GPU of a node."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from django.db.models import Count, Max
@@ -9,7 +9,7 @@ from django.db.models import Count, Max
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.diagnosis.slowed_cells import STILL_MS, slowed_parts
+from fleetwatch.diagnosis.slowed_cells import goes_on, otherwise_until, slowed_parts
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
 from fleetwatch.lib.intervals import Interval
@@ -55,8 +55,7 @@ def _slowed(node: Node, interval: Interval) -> dict[int, Slowed]:
     rows = list(GPU.objects.filter(node=node).values_list("uuid", "pk", "parent_id"))
     gpus = {uuid: parent_id or pk for uuid, pk, parent_id in rows}
     whole = {pk: parent_id or pk for _, pk, parent_id in rows}
-    spans = _spans(whole, interval, node.last_ms or 0)
-    slowed = {gpu_id: _last(own, node) for gpu_id, own in spans.items() if own}
+    slowed = _diagnosed(whole, interval, node.last_ms or 0)
     fires = machine_incidents.firing_since(gpu_slowed.CONDITION.name, gpus)
     for uuid, since_ms in fires.items():
         start_ms, _ = slowed.get(gpus[uuid], (None, None))
@@ -83,11 +82,24 @@ def _spans(
     }
 
 
-def _last(spans: Sequence[Span], node: Node) -> Slowed:
+def _diagnosed(whole: Mapping[int, int], interval: Interval, newest_ms: int) -> dict[int, Slowed]:
     """By the last time without a break."""
-    start_ms, end_ms = spans[-1]
-    goes_on = end_ms >= (node.last_ms or 0) - STILL_MS
-    return (start_ms, None) if goes_on else (None, end_ms)
+    last = {gpu_id: own[-1] for gpu_id, own in _spans(whole, interval, newest_ms).items() if own}
+    still = _still(last, whole, newest_ms)
+    return {
+        gpu_id: (start_ms, None) if gpu_id in still else (None, end_ms)
+        for gpu_id, (start_ms, end_ms) in last.items()
+    }
+
+
+def _still(last: Mapping[int, Span], whole: Mapping[int, int], newest_ms: int) -> Set[int]:
+    """The GPUs whose last time without a break goes on."""
+    lately = {gpu_id for gpu_id, span in last.items() if goes_on(span[1], None, newest_ms)}
+    ends = otherwise_until({pk: newest_ms for pk, gpu_id in whole.items() if gpu_id in lately})
+    otherwise_ms: dict[int, int] = {}
+    for pk, end_ms in ends.items():
+        otherwise_ms[whole[pk]] = max(end_ms, otherwise_ms.get(whole[pk], 0))
+    return {pk for pk in lately if goes_on(last[pk][1], otherwise_ms.get(pk), newest_ms)}
 
 
 def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:

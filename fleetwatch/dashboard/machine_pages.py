@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.slowed_ends import SlowedEnd, slowed_ends
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
@@ -42,6 +43,7 @@ class PlaceRow:
     confidence: str
     is_range: bool  # what could have been used is a range; else all that is affected is shown
     clock_loss: ClockLoss | None = None  # of slowed GPUs, beside what the ledger counts
+    slowed: SlowedEnd | None = None  # of these until when they were
 
     @property
     def finding(self) -> Finding:
@@ -56,7 +58,13 @@ class PlaceRow:
     @property
     def title(self) -> str:
         """Its cause, in the past where its node was heard since without it."""
-        return (is_heard_since(self.finding) and self.cause.machine.past) or self.cause.title
+        is_past = is_heard_since(self.finding) if self.slowed is None else self.slowed.is_over
+        return (is_past and self.cause.machine.past) or self.cause.title
+
+    @property
+    def last_ms(self) -> int:
+        """Until when it was seen."""
+        return self.finding.last_ms if self.slowed is None else self.slowed.until_ms
 
 
 def is_heard_since(finding: Finding) -> bool:
@@ -72,9 +80,22 @@ def row(line: Line) -> PlaceRow:
 
 
 def rows(lines: Sequence[Line], interval: Interval) -> list[PlaceRow]:
-    """Each in its words, with what the clock cost of those of slowed GPUs."""
-    losses = clock_losses.of_findings([line.finding for line in lines], interval)
-    return [replace(row(line), clock_loss=losses.get(line.finding.pk)) for line in lines]
+    """Each in its words; of slowed GPUs with what the clock cost, and until when they were."""
+    findings = [line.finding for line in lines]
+    losses = clock_losses.of_findings(findings, interval)
+    ends = slowed_ends(findings)
+    return [
+        replace(row(line), clock_loss=losses.get(line.finding.pk), slowed=ends.get(line.finding.pk))
+        for line in lines
+    ]
+
+
+def going_on(lines: Sequence[Line], *, since_ms: int) -> list[Line]:
+    """Those that were seen since then, and are not known to be over."""
+    lately = [line for line in lines if line.finding.last_ms >= since_ms]
+    ends = slowed_ends(line.finding for line in lately)
+    over = {pk for pk, end in ends.items() if end.is_over}
+    return [line for line in lately if line.finding.pk not in over]
 
 
 def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:

@@ -50,7 +50,8 @@ Thing = tuple[str, str]  # a job's key or a GPU's UUID, and what is the cause th
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An incident (or several that fired at once), or a finding. `usd` None: dollars are not
-    known; `saving` instead of them where they are a range; `until_ms` None while it goes on.
+    known; `saving` instead of them where they are a range; `until_ms` None while it goes on;
+    `stopped_ms`: of an incident that stopped and is not over yet (of several: all) when it did.
     """
 
     kind: str  # of a finding
@@ -63,6 +64,7 @@ class Problem:
     usd: Decimal | None
     stands: str = ""  # of an incident how it is called now, by its tab
     snoozed_until: datetime | None = None
+    stopped_ms: int | None = None
     usd_per_hour: Decimal | None = None
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
@@ -221,13 +223,13 @@ def _of_incident(several: IncidentRow, now: datetime, losses: Mapping[int, Clock
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
-    why = muted_in_words(incident.muted) if incident.is_accepted else incident.note
     return Problem(
         kind="incident",
         stands=incident.stands(now),
         snoozed_until=incident.snoozed_until,
+        stopped_ms=_stopped_ms(several),
         title=several.title if several.is_group else capfirst(several.title),
-        about=" · ".join(filter(None, (several.what, why))),
+        about=" · ".join(filter(None, (several.what, _why(several)))),
         address=addresses[0],
         links=list(zip(names, addresses, strict=True)) if several.is_group else (),
         since_ms=several.since_ms,
@@ -238,6 +240,17 @@ def _of_incident(several: IncidentRow, now: datetime, losses: Mapping[int, Clock
         of_what={thing for line in several.lines for thing in _things_of(line)},
         clock_loss=_clock_loss_of(several, losses),
     )
+
+
+def _why(several: IncidentRow) -> str:
+    incident = several.first.incident
+    return muted_in_words(incident.muted) if incident.is_accepted else incident.note
+
+
+def _stopped_ms(several: IncidentRow) -> int | None:
+    if not all(line.incident.has_stopped for line in several.lines):
+        return None
+    return max(line.breach.until_ms for line in several.lines)
 
 
 def _clock_loss_of(several: IncidentRow, losses: Mapping[int, ClockLoss]) -> ClockLoss | None:

@@ -5,13 +5,16 @@ minutes: incidents, findings and charts of it say the same by them.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from fleetwatch.diagnosis.causes import SLOWED
+from fleetwatch.diagnosis.causes import BLIND, SLOWED
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, floor_hour, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.spans import Span, union
 
-STILL_MS = 20 * MINUTE_MS  # diagnosis looks every five minutes, at whole five minutes
+# diagnosis looks every five minutes, at whole five minutes: what nobody saw for so long is over
+STILL_MS = 20 * MINUTE_MS
+SETTLED_MS = 3 * MINUTE_MS  # so long after five minutes diagnosis has seen all of them
 
 # [start_ms, end_ms) of five minutes, and the milliseconds of the GPU that they wasted
 Part = tuple[int, int, int]
@@ -65,3 +68,32 @@ def slowed_spans(gpu_id: int, start_ms: int, end_ms: int) -> list[Span]:
     """When the GPU was slowed in [start_ms, end_ms), neighbours as one."""
     own = slowed_parts([gpu_id], start_ms, end_ms).get(gpu_id, ())
     return union((first_ms, last_ms) for first_ms, last_ms, _ in own)
+
+
+def otherwise_until(newest_ms: Mapping[int, int]) -> Mapping[int, int]:
+    """By GPU's id, of GPUs with the moment of what is newest of each, when the last five minutes
+    ended of which diagnosis saw something else than that it was slowed; as far as it goes on still
+    by the time alone, and not of those that may have been seen in part.
+    """
+    if not newest_ms:
+        return {}
+    rows = CauseEntry.objects.filter(
+        gpu__in=newest_ms,
+        node__in=GPU.objects.filter(pk__in=newest_ms).values("node"),
+        start__gte=floor_hour(from_ms(min(newest_ms.values()) - STILL_MS)),
+        start__lt=from_ms(max(newest_ms.values())),
+    ).exclude(cause__in=(SLOWED, *BLIND))
+    ends: dict[int, int] = {}
+    for gpu_id, start, cells in rows.values_list("gpu_id", "start", "cells"):
+        for _, end_ms, _ in spread(to_ms(start), cells, 0):
+            if end_ms <= newest_ms[gpu_id] - SETTLED_MS:
+                ends[gpu_id] = max(end_ms, ends.get(gpu_id, end_ms))
+    return ends
+
+
+def goes_on(end_ms: int, otherwise_ms: int | None, newest_ms: int) -> bool:
+    """Whether what slowed a GPU until then does so still: nothing else was seen of it since, and
+    that was lately.
+    """
+    is_otherwise = otherwise_ms is not None and otherwise_ms > end_ms
+    return end_ms >= newest_ms - STILL_MS and not is_otherwise

@@ -205,8 +205,9 @@ def _places(shown: Inbox, when: str, now: datetime) -> Sequence[Line]:
     """Those of machines and of the queue that belong beside patterns of that kind."""
     if when not in (NOW, ""):
         return ()
-    fresh_ms = to_ms(now) - FRESH_MS if when else 0
-    return [line for line in shown.of_places if line.finding.last_ms >= fresh_ms]
+    if not when:
+        return shown.of_places
+    return place_pages.going_on(shown.of_places, since_ms=to_ms(now) - FRESH_MS)
 
 
 def _elsewhere(every: Inbox, period: Period, status: str) -> set[int]:

@@ -28,10 +28,11 @@ from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
+from fleetwatch.diagnosis.findings.slowed_ends import slowed_end
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
-from fleetwatch.diagnosis.slowed_cells import STILL_MS, begun_ms, ended_ms
+from fleetwatch.diagnosis.slowed_cells import begun_ms
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
@@ -261,23 +262,14 @@ def _left_state_ms(finding: Finding, gpu: GPU, since_ms: int) -> int | None:
     return last_ms
 
 
-def _slowed_until_ms(finding: Finding, last_ms: int, which: Q) -> int:
-    """When the last five minutes of the hour that ends at `last_ms` ended in which one was slowed;
-    the hour's end where it has no entries.
-    """
-    entries = kept_entries(finding).filter(which, start__gte=floor_hour(from_ms(last_ms - 1)))
-    cells = entries.values_list("start", "cells")
-    return max((ended_ms(to_ms(start), own) for start, own in cells), default=last_ms)
-
-
 def _over_ms(finding: Finding, last_ms: int, which: Q) -> int | None:
     """Of the GPUs `which`, that were in it at `last_ms` at last, since when they are not."""
     node = finding.node
     if node is None or node.last_ms is None:
         return None
     if finding.cause == SLOWED:
-        slowed_ms = _slowed_until_ms(finding, last_ms, which)
-        return slowed_ms if slowed_ms < node.last_ms - STILL_MS else None
+        slowed = slowed_end(finding, last_ms, which)
+        return slowed.until_ms if slowed.is_over else None
     back_ms = _back_since_ms(finding, which) if finding.cause in FAILURES else None
     if back_ms is not None and last_ms <= back_ms + HOUR_MS:
         return back_ms

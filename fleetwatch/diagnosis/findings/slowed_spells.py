@@ -1,12 +1,12 @@
 """Each time in which GPUs were slowed without a break, with what was read of them then."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
 from fleetwatch.diagnosis.causes.throttled import THROTTLED
 from fleetwatch.diagnosis.judgement.cell_figures import BUSY
-from fleetwatch.diagnosis.slowed_cells import STILL_MS, slowed_parts
+from fleetwatch.diagnosis.slowed_cells import goes_on, otherwise_until, slowed_parts
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -58,8 +58,14 @@ class Spells:
 def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> Spells:
     """Those of the GPUs that touch the period, as far as they lie in it."""
     by_id = {gpu.pk: gpu for gpu in gpus}
-    if not by_id:
-        return Spells()
+    every = _every(by_id, interval) if by_id else []
+    still = _still(every[:MAX_SPELLS], to_ms(now))
+    shown = [_spell(each, interval.start_ms, is_still=each in still) for each in every[:MAX_SPELLS]]
+    return Spells(shown, len(every))
+
+
+def _every(by_id: Mapping[int, GPU], interval: Interval) -> list[tuple[GPU, Span]]:
+    """When each was slowed without a break; the last one first."""
     # one that goes on from before is known by the five minutes before
     parts = slowed_parts(list(by_id), interval.start_ms - CELL_MS, interval.end_ms)
     every = [
@@ -68,21 +74,27 @@ def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> 
         for span in union(part[:2] for part in parts.get(gpu_id, ()))
         if span[1] > interval.start_ms
     ]
-    every.sort(key=lambda each: (-each[1][0], each[0].pk))
-    still_ms = to_ms(now) - STILL_MS
-    shown = [_spell(gpu, span, interval.start_ms, still_ms) for gpu, span in every[:MAX_SPELLS]]
-    return Spells(shown, len(every))
+    return sorted(every, key=lambda each: (-each[1][0], each[0].pk))
 
 
-def _spell(gpu: GPU, span: Span, from_ms: int, still_ms: int) -> Spell:
-    begun_ms, end_ms = span
+def _still(every: Sequence[tuple[GPU, Span]], now_ms: int) -> Set[tuple[GPU, Span]]:
+    """Those that go on."""
+    lately = [each for each in every if goes_on(each[1][1], None, now_ms)]
+    otherwise_ms = otherwise_until({gpu.pk: now_ms for gpu, _ in lately})
+    return {
+        (gpu, span) for gpu, span in lately if goes_on(span[1], otherwise_ms.get(gpu.pk), now_ms)
+    }
+
+
+def _spell(slowed: tuple[GPU, Span], from_ms: int, *, is_still: bool) -> Spell:
+    gpu, (begun_ms, end_ms) = slowed
     start_ms = max(begun_ms, from_ms)
     step_s = max(CELL_MS // 1000, gpu.node.window_s)
     read = telemetry.series(gpu, start_ms, end_ms, columns=(*COLUMNS, *LIMITS), step_s=step_s)
     return Spell(
         gpu,
         start_ms,
-        None if end_ms >= still_ms else end_ms,
+        None if is_still else end_ms,
         lowest_clock(read),
         max(_known(read, "temperature_c"), default=None),
         frozenset(name for column, name in LIMITS.items() if _is_held(_known(read, column))),
