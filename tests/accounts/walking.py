@@ -209,6 +209,7 @@ def known_values(there: World) -> dict[Any, list[Any]]:
     rule = Rule.objects.get(condition="job_idle").pk
     of_address: dict[Any, list[Any]] = {
         ("finding", "pk"): [there.finding.pk, there.others.pk],
+        ("finding_around", "pk"): [there.finding.pk, there.others.pk],
         ("finding_decide", "pk"): [there.finding.pk, there.others.pk],
         ("finding_decide", "action"): list(deciding.KINDS),
         ("invoice_change", "action"): list(invoices._CHANGES),

@@ -13,7 +13,7 @@ TEMPLATES = Path(settings.BASE_DIR) / "templates"
     [
         ("<progress", "dashboard/_bar.html"),
         ("a worker begins within seconds", "dashboard/_how_far.html"),
-        ('hx-trigger="load"\n  hx-swap="outerHTML"', "dashboard/_later.html"),
+        ('hx-trigger="load" hx-swap="outerHTML"', "dashboard/_fetched.html"),
     ],
 )
 def test_a_part_that_pages_share_is_written_once(markup, part):
