@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.urls import reverse
 
 from fleetwatch.alerts.incidents import incident_inbox
-from fleetwatch.alerts.incidents.incident_rows import incident_rows
+from fleetwatch.alerts.incidents.incident_rows import critical_first, incident_rows
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.agent_lines import silent_agents
 from fleetwatch.dashboard.showing import Context
@@ -64,7 +64,7 @@ def needs_somebody(now: datetime) -> Context:
     """
     firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
     dearest = incident_inbox.page_of_incidents(firing, sort="critical", after="", size=MAX_FIRING)
-    rows = incident_rows(dearest.lines)[:SHOWN_ROWS]
+    rows = critical_first(incident_rows(dearest.lines))[:SHOWN_ROWS]
     health = fleet_health(now)
     count = next(card.count for card in health if card.label == FIRING)
     return {

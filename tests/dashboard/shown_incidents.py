@@ -49,7 +49,9 @@ def incident(key: str = "slurm/della/7", *, facts: dict | None = None, **fields)
     return an_incident(rule, key, opened_at=opened_at, facts=stored, **fields)
 
 
-def slowed(number: int, *, minutes: float, node: str = "h100-01") -> Incident:
+def slowed(
+    number: int, *, minutes: float, node: str = "h100-01", usd_per_hour: Decimal | None = None
+) -> Incident:
     """Of a GPU that was slowed, which fired so many minutes from an hour ago on."""
     place = f"{node} GPU {number}"
     facts = {
@@ -61,7 +63,7 @@ def slowed(number: int, *, minutes: float, node: str = "h100-01") -> Incident:
         "command": "",  # nothing is to be ended
         "owner": "",
         "has_cost": False,
-        "usd_per_hour": None,
+        "usd_per_hour": usd_per_hour,
         "cost_usd": None,
     }
     fired_ms = to_ms(NOW - timedelta(minutes=60 - minutes))

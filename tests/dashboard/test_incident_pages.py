@@ -14,6 +14,7 @@ from fleetwatch.alerts.models import (
     Rule,
 )
 from fleetwatch.alerts.selectors import view_of
+from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -422,6 +423,17 @@ class TestInbox:
 
         assert keys(admin, "/alerts?sort=newest") == ["1", "3", "2"]
         assert keys(admin, "/alerts?sort=hourly") == ["2", "1", "3"]
+
+    def test_by_the_hour_a_row_of_several_stands_by_their_sum(self, admin):
+        """Two GPUs of $4 an hour burn more than one job of $5.58."""
+        for number in range(2):
+            slowed(number, minutes=0, usd_per_hour=Decimal(4))
+        incident(facts={"usd_per_hour": Decimal("5.58")})
+
+        titles = [row.title for row in admin.get("/alerts?sort=hourly").context["rows"]]
+        first = needs_somebody(NOW)["incidents"][0]
+
+        assert titles[0] == first.title == "h100-01: 2 GPUs slowed"
 
     def test_gpus_of_a_node_that_fired_at_once_are_one_row(self, admin):
         at_once = [slowed(number, minutes=15 - number * 5) for number in range(4)]

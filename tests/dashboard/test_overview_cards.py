@@ -117,8 +117,8 @@ def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(four_no
     subjects = [[line.breach.subject for line in row.lines] for row in answer.context["incidents"]]
     assert subjects == [
         ["job/2"],
+        ["GPU-1", "GPU-0"],  # $4 together
         ["job/3"],
-        ["GPU-1", "GPU-0"],
         ["job/6"],
         ["job/0"],
         ["job/4"],

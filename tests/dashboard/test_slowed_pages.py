@@ -9,7 +9,7 @@ from fleetwatch.alerts.models import Rule
 from fleetwatch.diagnosis.findings.slowed_spells import Spell, Spells
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, to_ms
 from tests.dashboard import factories, fleet
 from tests.dashboard.test_machine_problems import HOUR, fires_hot, hot
 from tests.diagnosis.told import NOW, cause, gpu, place, rate
@@ -62,9 +62,9 @@ def test_the_first_step_asks_the_driver_which_limit_holds_it_back(admin, slowed,
 @pytest.mark.parametrize(
     ("limits", "temperatures", "said"),
     [
-        (["heat"], [88.4, 89.2], (["heat"], "88–89 °C")),
-        (["power"], [71.0, 71.2], (["power"], "71 °C")),
-        (["heat", "power"], [None, 88.0], (["heat", "power"], "88 °C")),
+        (["heat"], [88, 89], (["heat"], "88–89 °C")),
+        (["power"], [71, 71], (["power"], "71 °C")),
+        (["heat", "power"], [None, 88], (["heat", "power"], "88 °C")),
         ([], [None, None], ([], "")),
     ],
 )
@@ -95,6 +95,17 @@ def test_a_slowed_machine_without_an_incident_links_the_rule_and_says_why(
     assert f'href="/alerts/rules/{rules.get().pk}"' in page
     assert "No incident tells of it by the alert rule" in in_text(page)
     assert said in in_text(page)
+
+
+def test_a_rule_that_is_on_since_slowing_ended_is_no_rule_that_missed_it(admin, slowed):
+    """Slowed until 11:30, the rule is on since 11:45; diagnosis looked until noon."""
+    CauseEntry.objects.filter(cause="throttled").update(cells=0b111111)
+    begun_ms = to_ms(NOW) - 15 * MINUTE_MS
+    Rule.objects.filter(condition="gpu_slowed").update(begun_ms=begun_ms)
+
+    words = in_text(shown(admin, f"/findings/{slowed.pk}"))
+
+    assert "which is on since Fri 20 Nov, 11:45 alone" in words
 
 
 def test_with_an_incident_it_is_told_by_the_rule(admin, slowed):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from fleetwatch.alerts.models import Severity
 from fleetwatch.alerts.selectors import IncidentView
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.lib.intervals import MINUTE_MS
@@ -58,6 +59,16 @@ class IncidentRow:
         return min(line.breach.since_ms for line in self.lines)
 
     @property
+    def is_critical(self) -> bool:
+        return self.first.incident.severity == Severity.CRITICAL
+
+    @property
+    def burning_usd_per_hour(self) -> Decimal:
+        """Dollars an hour of those that go on, as far as they are known."""
+        burning = (line.breach.usd_per_hour for line in self.lines if not line.incident.note)
+        return sum(filter(None, burning), Decimal(0))
+
+    @property
     def cost_usd(self) -> Decimal | None:
         """Dollars of all so far; None where one's are not known."""
         return sum_if_all_known(line.breach.cost_usd for line in self.lines)
@@ -78,6 +89,18 @@ def incident_rows(lines: Iterable[IncidentView]) -> list[IncidentRow]:
         else:
             row.append(line)
     return [IncidentRow(tuple(row)) for row in rows]
+
+
+def by_hour(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
+    """What burns most an hour first, a group by the sum of its incidents; what stopped, or whose
+    dollars nobody knows, behind it in its order.
+    """
+    return sorted(rows, key=lambda row: -row.burning_usd_per_hour)
+
+
+def critical_first(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
+    """Critical ones before others, each as by_hour() has them."""
+    return sorted(by_hour(rows), key=lambda row: not row.is_critical)
 
 
 def is_repeated(text: str, title: str) -> bool:

@@ -31,7 +31,7 @@ class Spell:
     start_ms: int
     end_ms: int | None
     clock: float | None
-    temperature_c: float | None
+    temperature_c: int | None
     limits: frozenset[str] = frozenset()
     is_cut: bool = False
 
@@ -51,7 +51,7 @@ class Spells:
     @property
     def hottest(self) -> str:
         """The hottest of each, "88–89 °C"; "" where no temperature was read."""
-        read = {round(each.temperature_c) for each in self.shown if each.temperature_c is not None}
+        read = {each.temperature_c for each in self.shown if each.temperature_c is not None}
         return f"{'–'.join(map(str, sorted({min(read), max(read)})))} °C" if read else ""
 
 
@@ -96,7 +96,7 @@ def _spell(slowed: tuple[GPU, Span], from_ms: int, *, is_still: bool) -> Spell:
         start_ms,
         None if is_still else end_ms,
         lowest_clock(read),
-        max(_known(read, "temperature_c"), default=None),
+        max(map(round, _known(read, "temperature_c")), default=None),
         frozenset(name for column, name in LIMITS.items() if _is_held(_known(read, column))),
         is_cut=begun_ms < from_ms,
     )
