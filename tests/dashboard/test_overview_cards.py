@@ -123,7 +123,7 @@ def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(four_no
         ["job/0"],
         ["job/4"],
     ]
-    assert answer.context["incidents"][2].usd_per_hour == 4
+    assert answer.context["incidents"][1].usd_per_hour == 4
     shown = answer.content.decode()
     assert "<h2>10 firing incidents</h2>" in shown
     assert ">3 more</a" in shown
