@@ -6,8 +6,9 @@ import pytest
 from django.db import connection
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
-from fleetwatch.alerts.incidents.incident_history import NOTIFIED_BEFORE, sends, waits_for
+from fleetwatch.alerts.incidents.incident_history import joined, sends, waits_for
 from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.messaging.earlier_notices import NOTIFIED_BEFORE
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
 from fleetwatch.alerts.selectors import timeline
@@ -245,8 +246,39 @@ def test_of_several_in_a_message_the_end_of_each_is_told_once_all_are_over_in_on
         [each.kind for each in timeline(row)].count("told_resolved") for row in (over, going_on)
     ]
     assert (ends, waits_for(Incident.objects.get(pk=over.pk))) == ([1, 1], [])
-    why = [timeline(row)[-1].text.partition("; told once ")[2] for row in (over, going_on)]
-    assert why == [f"all of its message were over, as #{going_on.pk}", ""]
+    waited = f"; it waited until #{going_on.pk} was over too: the ends of a group are one message"
+    why = [timeline(row)[-1].text for row in (over, going_on)]
+    assert why == [f"ops (Slack): {NOTIFIED_BEFORE}{waited}", f"ops (Slack): {NOTIFIED_BEFORE}"]
+
+
+@pytest.mark.django_db
+def test_what_joins_a_group_and_is_over_before_its_next_notice_says_whose_stood():
+    a_rule(escalate_minutes=0, remind_minutes=0)
+    people.route("operators", people.webhook("ops"))
+    first = people.idle_job(31)
+    run(31)
+    longer(first, 60)
+    second = people.idle_job(40, key="slurm/della/2", index=1)
+    assert run(40) == []
+    one, other = Incident.objects.order_by("pk")
+    raised = joined(other)
+    assert (joined(one), sends(other)) == (None, [])
+    assert raised is not None
+    assert (raised.first, raised.since, raised.next_at) == (one.pk, at(31), at(91))
+    for each, begin in ((second, 40), (first, 60)):
+        ran(each.gpu, "active", begin, begin + 20, job=each.job)
+        run(begin + 20)
+
+    assert run(80) == []
+    one, other = Incident.objects.order_by("pk")
+    before = joined(other)
+    assert before is not None
+    assert before.is_over_before
+    # the timeline and the table have one reason, each incident its own
+    for row, why in ((one, NOTIFIED_BEFORE), (other, f"was sent the notice of #{one.pk}")):
+        end, *_ = sends(row)
+        assert end.why.startswith(why)
+        assert timeline(row)[-1].text.startswith(f"ops (Slack): {end.why}")
 
 
 @pytest.mark.django_db

@@ -308,6 +308,31 @@ class TestPage:
         assert "no account was linked to job user ivan" in shown
         assert ('href="/settings/people#accountless">link one</a>' in shown) is leads
 
+    @pytest.mark.parametrize("is_over", [True, False])
+    def test_what_joined_a_group_says_whose_notice_stood(self, admin, is_over):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        first = incident(group=group)
+        over = {"state": "resolved", "ended_ms": to_ms(NOW), "resolved_at": NOW}
+        joined = incident("slurm/della/8", group=group, **(over if is_over else {}))
+        Notification.objects.create(
+            group=group,
+            step=0,
+            kind="opened",
+            channel=Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW),
+            shown=[first.pk],
+            due_at=joined.opened_at,
+            created_at=joined.opened_at,
+        )
+
+        shown = in_text(text(admin, f"/incidents/{joined.pk}")).partition("Notifications")[2]
+
+        words = " ".join(shown.split())
+        assert f"the one of its group stood already, that of #{first.pk} , queued" in words
+        assert ("at the earliest; it was over before that." in words) is is_over
+        assert "No route led to a channel" not in words
+
     def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
         labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}
 

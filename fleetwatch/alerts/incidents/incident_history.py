@@ -7,7 +7,13 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
-from fleetwatch.alerts.messaging.group_news import REACHED
+from fleetwatch.alerts.messaging.earlier_notices import (
+    CHANGES_EVERY,
+    REACHED,
+    RESOLVED,
+    named_before,
+    why_ended,
+)
 from fleetwatch.alerts.messaging.routing import NO_ACCOUNT, Step
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
@@ -16,7 +22,7 @@ from fleetwatch.alerts.selectors import (
     views_of,
     visible_incidents,
 )
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.selectors import is_kept
 
@@ -24,7 +30,6 @@ MAX_SENDS = 100
 MAX_BEFORE = 10
 LOOKS_BACK = timedelta(days=30)
 WITH_ESCALATION = "reminder with the escalation"
-NOTIFIED_BEFORE = "heard of it before"
 AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 
 
@@ -57,6 +62,23 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """Of an incident without a notice of its own: the first (id) that the notices of its group
+    name, since when, and when a further one may follow the last.
+    """
+
+    first: int
+    since: datetime
+    next_at: datetime
+    over_at: datetime | None
+
+    @property
+    def is_over_before(self) -> bool:
+        """Whether it was over by then."""
+        return self.over_at is not None and self.over_at < self.next_at
+
+
+@dataclass(frozen=True, slots=True)
 class Before:
     """The newest earlier incidents of the same subject, and all of them in LOOKS_BACK."""
 
@@ -70,11 +92,47 @@ def sends(incident: Incident) -> list[Send]:
     if incident.group_id is None:
         return []
     notified = notifications(incident)
+    _say_why_ended(notified, incident)
     own = _own(notified, incident)
     waiting = [each for each in own if each.state != Notification.State.SENT]
     theirs = {_moment_of(each) for each in notified} - {_moment_of(each) for each in own}
     rows = [*_of_deliveries(_deliveries(incident, theirs), own), *map(_unsent, waiting)]
     return sorted(rows, key=lambda send: send.at, reverse=True)
+
+
+def _say_why_ended(notes: Iterable[Notification], incident: Incident) -> None:
+    """In memory alone, as the timeline has it: a row is its group's, and may end several."""
+    rows = list(notes)
+    named = named_before(rows)
+    for row in rows:
+        if row.kind == RESOLVED:
+            row.why = why_ended(incident.pk, (row.channel_id, row.address), named)
+
+
+def joined(incident: Incident) -> Joined | None:
+    """None where a notice named it, where none of its group stood before it was raised, and of
+    what is muted.
+    """
+    every = _notices(incident)
+    raised_ms = incident.raised_ms
+    if not every or raised_ms is None or any(incident.pk in shown for _, shown in every):
+        return None
+    since, named = every[0]
+    if to_ms(since) > raised_ms or not visible_incidents().filter(pk__in=named[:1]).exists():
+        return None
+    over_at = incident.resolved_at
+    last = max(at for at, _ in every if at == since or over_at is None or at <= over_at)
+    return Joined(named[0], since, last + CHANGES_EVERY, over_at)
+
+
+def _notices(incident: Incident) -> list[tuple[datetime, list[int]]]:
+    """When those of its group went out that are of no end, the oldest first, and what each named;
+    [] of what is muted.
+    """
+    if incident.group is None or incident.muted:
+        return []
+    rows = incident.group.notifications.filter(state__in=REACHED).exclude(kind=RESOLVED)
+    return list(rows.order_by("created_at").values_list("created_at", "shown"))
 
 
 def waits_for(incident: Incident) -> list[int]:
@@ -209,7 +267,7 @@ def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
         note.person if note else None,
         _state(delivery),
         "" if is_hidden or is_log else delivery.last_answer,
-        _why(note) if note else "",
+        note.why if note else "",
         names_cause(delivery),
         delivery.pk,
         is_log,
@@ -220,11 +278,6 @@ def names_cause(delivery: Delivery) -> bool:
     """Whether the message said what it likely is; one of several jobs says so below them."""
     fields = dict(delivery.message.get("fields", ()))
     return LIKELY in fields or OF_SEVERAL in delivery.message.get("text", "")
-
-
-def _why(note: Notification) -> str:
-    """Of an end it is that they had the beginning, not that they own it still."""
-    return NOTIFIED_BEFORE if note.kind == "resolved" else note.why
 
 
 def _kind(kind: str) -> str:
@@ -248,5 +301,5 @@ def _moment(delivery: Delivery) -> str:
 def _unsent(note: Notification) -> Send:
     label = Notification.State(note.state).label
     return Send(
-        note.due_at, "due", _kind(note.kind), note.channel, note.person, label, "", _why(note)
+        note.due_at, "due", _kind(note.kind), note.channel, note.person, label, "", note.why
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from django.db import transaction
@@ -12,7 +12,8 @@ from fleetwatch.alerts.incidents.grouping import group_key
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.incidents.owners import holder_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
-from fleetwatch.alerts.messaging.group_news import GroupNews, Place, read_news
+from fleetwatch.alerts.messaging.earlier_notices import CHANGES_EVERY, Place
+from fleetwatch.alerts.messaging.group_news import GroupNews, read_news
 from fleetwatch.alerts.messaging.heard_today import can_edit
 from fleetwatch.alerts.messaging.held_messages import send_due
 from fleetwatch.alerts.messaging.ladder import Due, Pace, due
@@ -23,7 +24,6 @@ from fleetwatch.alerts.services import evaluate
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.sql import wait_for_lock
 
-CHANGES_EVERY = timedelta(hours=1)  # where nothing can be edited each is a message more
 State = Incident.State
 
 

@@ -18,6 +18,7 @@ from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.incidents.past_ends import how_it_went_on
 from fleetwatch.alerts.measuring.month_drivers import opens_budget, with_drivers
+from fleetwatch.alerts.messaging.earlier_notices import REACHED, Named, Place, named_before
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
 from fleetwatch.alerts.messaging.page_steps import advised, left, with_causes, without_asking
@@ -28,9 +29,7 @@ from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 
 State = Incident.State
-REACHED = (Notification.State.SENT, Notification.State.DIGESTED)
 KEPT = (Notification.State.HELD, Notification.State.CAPPED)
-Place = tuple[int, str]  # a channel's id and an address there
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,15 @@ ANYBODY = Reader()
 
 @dataclass(frozen=True, slots=True)
 class GroupNews:
-    """An open group with its incidents, by place the last that was told there, and where something
-    is kept for later.
+    """An open group with its incidents, by place the last that was told there, where something is
+    kept for later, and what of them was named where.
     """
 
     group: IncidentGroup
     incidents: Sequence[Incident]
     reached: dict[Place, Notification]
     kept: Collection[Place]
+    named: Named
 
     @property
     def thread(self) -> str:
@@ -167,17 +167,22 @@ class GroupNews:
 def read_news(groups: Sequence[IncidentGroup]) -> list[GroupNews]:
     """Each group as it stands; one without incidents (they were deleted) is over."""
     incidents = _incidents(groups)
-    reached: dict[int, dict[Place, Notification]] = defaultdict(dict)
-    kept: dict[int, set[Place]] = defaultdict(set)
+    rows: dict[int, list[Notification]] = defaultdict(list)
     for row in Notification.objects.filter(group__in=groups).order_by("pk"):
-        place = (row.channel_id, row.address)
-        if row.state in REACHED:
-            reached[row.group_id][place] = row
-        elif row.state in KEPT:
-            kept[row.group_id].add(place)
-    return [
-        GroupNews(group, incidents[group.pk], reached[group.pk], kept[group.pk]) for group in groups
-    ]
+        rows[row.group_id].append(row)
+    return [_news(group, incidents[group.pk], rows[group.pk]) for group in groups]
+
+
+def _news(
+    group: IncidentGroup, incidents: Sequence[Incident], rows: Sequence[Notification]
+) -> GroupNews:
+    reached = {_place(row): row for row in rows if row.state in REACHED}
+    kept = {_place(row) for row in rows if row.state in KEPT}
+    return GroupNews(group, incidents, reached, kept, named_before(rows))
+
+
+def _place(row: Notification) -> Place:
+    return row.channel_id, row.address
 
 
 def _incidents(groups: Sequence[IncidentGroup]) -> dict[int, list[Incident]]:

@@ -11,7 +11,8 @@ from fleetwatch.accounts.visibility import Sight, seeing, sight_of, sight_of_tea
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
-from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place, Reader
+from fleetwatch.alerts.messaging.earlier_notices import REACHED, RESOLVED, Place, why_ended
+from fleetwatch.alerts.messaging.group_news import GroupNews, Reader
 from fleetwatch.alerts.messaging.heard_today import heard_today, is_edit
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, passage
@@ -155,7 +156,7 @@ def _record(
             incident=incident,
             at=now,
             kind="told_opened" if is_edit else f"told_{telling.kind}",
-            text=one_line(f"{who}{BEFORE_REASON}{destination.why}{_waited(incident, news)}", 400),
+            text=one_line(f"{who}{BEFORE_REASON}{_why(incident, telling, destination)}", 400),
             person=person.user if person else None,
         )
         for incident in (_joined(news, destination) if is_edit else news.going_on or news.incidents)
@@ -168,15 +169,26 @@ def _joined(news: GroupNews, destination: Destination) -> list[Incident]:
     return [each for each in news.going_on if last is not None and each.pk not in last.shown]
 
 
+def _why(incident: Incident, telling: Telling, destination: Destination) -> str:
+    """Why it goes there, of an end with what that waited for."""
+    if telling.kind != RESOLVED:
+        return destination.why
+    news = telling.news
+    return f"{why_ended(incident.pk, destination.place, news.named)}{_waited(incident, news)}"
+
+
 def _waited(incident: Incident, news: GroupNews) -> str:
-    """For which of its message the end waited, that was over before them; "" where for none."""
+    """For which of its group the end waited, that was over before them; "" where for none."""
     over_at = incident.resolved_at
     later = [
         f"#{each.pk}"
         for each in news.incidents
-        if news.is_over and over_at and each.resolved_at and each.resolved_at > over_at
+        if over_at and each.resolved_at and each.resolved_at > over_at
     ]
-    return f"; told once all of its message were over, as {', '.join(later)}" if later else ""
+    were = f"{', '.join(later)} {'was' if len(later) == 1 else 'were'}"
+    return (
+        f"; it waited until {were} over too: the ends of a group are one message" if later else ""
+    )
 
 
 def _who(destination: Destination, person: Person | None, book: AddressBook) -> str:

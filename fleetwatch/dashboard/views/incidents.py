@@ -35,6 +35,7 @@ from fleetwatch.alerts.incidents.incident_history import (
     again_after,
     before,
     is_at_the_top,
+    joined,
     sends,
     waits_for,
 )
@@ -251,6 +252,7 @@ def _past(incident: Incident, now: datetime) -> Context:
     return {
         "late_reason": late_reason(incident),
         "sends": sends(incident),
+        "joined": joined(incident),
         "waits_for": waits_for(incident),
         "is_held_still": is_held_still(incident, now),
         "is_at_the_top": is_at_the_top(incident),
