@@ -142,18 +142,19 @@ def _last(hurt: Sequence[machine_findings.Hurt]) -> Job:
 
 
 def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:
-    """Since when it is over, None while it goes on; and what it is called then: "Was broken:
-    a100-06 GPU 3 · 20–22 Nov".
+    """Since when it is over, None while it goes on; and what it is called then, from when on these
+    GPUs were in it: "Was broken: a100-06 GPU 3 · 20–22 Nov".
     """
     over_ms = machine_findings.over_since_ms(finding)
     past = BY_CODE[finding.cause].machine.past
     if over_ms is None or not past:
         return {"over_ms": over_ms, "past_title": ""}
-    first, last = (period.local(from_ms(at_ms)) for at_ms in (finding.first_ms, over_ms))
+    first = min((line.first for line in affected), default=from_ms(finding.first_ms))
+    days = days_in_words(period.local(first), period.local(from_ms(over_ms)))
     gpus = _numbers([line.gpu for line in affected])
     return {
         "over_ms": over_ms,
-        "past_title": f"{past}: {finding.subject}{gpus} · {days_in_words(first, last)}",
+        "past_title": f"{past}: {finding.subject}{gpus} · {days}",
     }
 
 

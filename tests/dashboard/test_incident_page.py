@@ -333,6 +333,34 @@ class TestPage:
         assert ("at the earliest; it was over before that." in words) is is_over
         assert "No route led to a channel" not in words
 
+    def test_a_notice_that_went_out_again_for_another_says_for_which(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        first, second = incident(group=group), incident("slurm/della/8", group=group)
+        channel = Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW)
+        both = [first, second]
+        for minutes, kind, state, shown in (
+            (0, "opened", "sent", [first]),
+            (60, "changed", "held", both),
+        ):
+            Notification.objects.create(
+                group=group,
+                step=0,
+                kind=kind,
+                channel=channel,
+                why="no account was linked to job user ivan",
+                shown=[each.pk for each in shown],
+                state=state,
+                due_at=NOW,
+                created_at=NOW + timedelta(minutes=minutes),
+            )
+
+        of_first, of_second = (text(admin, f"/incidents/{each.pk}") for each in (first, second))
+
+        assert f"names #{second.pk} since, which joined its group" in of_first
+        assert "which joined its group" not in of_second
+
     def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
         labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}
 

@@ -8,10 +8,12 @@ from decimal import Decimal
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
 from fleetwatch.alerts.messaging.earlier_notices import (
+    CHANGED,
     CHANGES_EVERY,
     REACHED,
     RESOLVED,
     named_before,
+    why_changed,
     why_ended,
 )
 from fleetwatch.alerts.messaging.routing import NO_ACCOUNT, Step
@@ -92,7 +94,7 @@ def sends(incident: Incident) -> list[Send]:
     if incident.group_id is None:
         return []
     notified = notifications(incident)
-    _say_why_ended(notified, incident)
+    _say_why(notified, incident)
     own = _own(notified, incident)
     waiting = [each for each in own if each.state != Notification.State.SENT]
     theirs = {_moment_of(each) for each in notified} - {_moment_of(each) for each in own}
@@ -100,13 +102,17 @@ def sends(incident: Incident) -> list[Send]:
     return sorted(rows, key=lambda send: send.at, reverse=True)
 
 
-def _say_why_ended(notes: Iterable[Notification], incident: Incident) -> None:
-    """In memory alone, as the timeline has it: a row is its group's, and may end several."""
+def _say_why(notes: Iterable[Notification], incident: Incident) -> None:
+    """In memory alone, of ends as the timeline has it, and of notices that went out again for
+    others: a row is its group's, and may tell of several.
+    """
     rows = list(notes)
-    named = named_before(rows)
-    for row in rows:
+    for at, row in enumerate(rows):
+        before = named_before(rows[:at])
         if row.kind == RESOLVED:
-            row.why = why_ended(incident.pk, (row.channel_id, row.address), named)
+            row.why = why_ended(incident.pk, (row.channel_id, row.address), before)
+        elif row.kind == CHANGED:
+            row.why = why_changed(incident.pk, row, before) or row.why
 
 
 def joined(incident: Incident) -> Joined | None:
