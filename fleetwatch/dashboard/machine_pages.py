@@ -142,19 +142,20 @@ def _last(hurt: Sequence[machine_findings.Hurt]) -> Job:
 
 
 def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:
-    """Since when it is over, None while it goes on; and what it is called then, from when on these
-    GPUs were in it: "Was broken: a100-06 GPU 3 · 20–22 Nov".
+    """Since when it is over, None while it goes on; and what it is called then: "Was broken:
+    a100-06 GPU 3 · 20–22 Nov", in a part of its time without the days.
     """
     over_ms = machine_findings.over_since_ms(finding)
     past = BY_CODE[finding.cause].machine.past
     if over_ms is None or not past:
         return {"over_ms": over_ms, "past_title": ""}
-    first = min((line.first for line in affected), default=from_ms(finding.first_ms))
-    days = days_in_words(period.local(first), period.local(from_ms(over_ms)))
+    first, last = (period.local(from_ms(at_ms)) for at_ms in (finding.first_ms, over_ms))
+    is_whole = period.interval.start_ms <= finding.first_ms
+    days = f" · {days_in_words(first, last)}" if is_whole else ""
     gpus = _numbers([line.gpu for line in affected])
     return {
         "over_ms": over_ms,
-        "past_title": f"{past}: {finding.subject}{gpus} · {days}",
+        "past_title": f"{past}: {finding.subject}{gpus}{days}",
     }
 
 

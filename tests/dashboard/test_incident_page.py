@@ -359,7 +359,7 @@ class TestPage:
         of_first, of_second = (text(admin, f"/incidents/{each.pk}") for each in (first, second))
 
         assert f"names #{second.pk} since, which joined its group" in of_first
-        assert "which joined its group" not in of_second
+        assert f"a further notice of #{first.pk}, whose group this one joined" in of_second
 
     def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
         labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}

@@ -12,7 +12,7 @@ from fleetwatch.alerts.incidents.grouping import group_key
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.incidents.owners import holder_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
-from fleetwatch.alerts.messaging.earlier_notices import CHANGES_EVERY, Place
+from fleetwatch.alerts.messaging.earlier_notices import CHANGED, CHANGES_EVERY, Place
 from fleetwatch.alerts.messaging.group_news import GroupNews, read_news
 from fleetwatch.alerts.messaging.heard_today import can_edit
 from fleetwatch.alerts.messaging.held_messages import send_due
@@ -251,7 +251,7 @@ def _change(news: GroupNews, book: AddressBook, now: datetime) -> int:
     changed = [each for each in reached_before(news, book) if each.place in places]
     with transaction.atomic():
         _save(news.group)
-        telling = Telling(news, "changed", f"changed/{news.group.messages}")
+        telling = Telling(news, CHANGED, f"changed/{news.group.messages}")
         return notify(telling, changed, book, now)
 
 

@@ -28,14 +28,22 @@ def named_before(rows: Iterable[Notification]) -> Named:
 
 
 def why_changed(incident_id: int, row: Notification, before: Named) -> str:
-    """Why a notice that named the incident before went out again: for those of its group that it
-    names since. "" where it is the incident's first, and where none joined.
+    """Why a notice of its group went out again: for those that it names since. "" where none
+    joined.
     """
-    named = before.get((row.channel_id, row.address), ())
+    place = (row.channel_id, row.address)
+    named = before.get(place, ())
     joined = [pk for pk in row.shown if pk not in named]
-    if not joined or incident_id in joined:
-        return ""
-    return f"names {', '.join(f'#{pk}' for pk in joined)} since, which joined its group"
+    if incident_id in joined:
+        return why_joined(place, before)
+    several = ", ".join(f"#{pk}" for pk in joined)
+    return f"names {several} since, which joined its group" if joined else ""
+
+
+def why_joined(place: Place, before: Named) -> str:
+    """Why a further notice names one that was in none there; "" where there was no other."""
+    ids = before.get(place, ())
+    return f"a further notice of #{ids[0]}, whose group this one joined" if ids else ""
 
 
 def why_ended(incident_id: int, place: Place, named: Named) -> str:

@@ -11,7 +11,14 @@ from fleetwatch.accounts.visibility import Sight, seeing, sight_of, sight_of_tea
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
-from fleetwatch.alerts.messaging.earlier_notices import REACHED, RESOLVED, Place, why_ended
+from fleetwatch.alerts.messaging.earlier_notices import (
+    CHANGED,
+    REACHED,
+    RESOLVED,
+    Place,
+    why_ended,
+    why_joined,
+)
 from fleetwatch.alerts.messaging.group_news import GroupNews, Reader
 from fleetwatch.alerts.messaging.heard_today import heard_today, is_edit
 from fleetwatch.alerts.messaging.mail_links import for_person
@@ -149,7 +156,7 @@ def _record(
     """
     person = book.people.get(destination.person_id or 0)
     who = f"{_who(destination, person, book)}{_when(where, book.zone)}"
-    is_edit = telling.kind == "changed"
+    is_edit = telling.kind == CHANGED
     news = telling.news
     IncidentEvent.objects.bulk_create(
         IncidentEvent(
@@ -171,9 +178,11 @@ def _joined(news: GroupNews, destination: Destination) -> list[Incident]:
 
 def _why(incident: Incident, telling: Telling, destination: Destination) -> str:
     """Why it goes there, of an end with what that waited for."""
+    news = telling.news
+    if telling.kind == CHANGED:
+        return why_joined(destination.place, news.named) or destination.why
     if telling.kind != RESOLVED:
         return destination.why
-    news = telling.news
     return f"{why_ended(incident.pk, destination.place, news.named)}{_waited(incident, news)}"
 
 
