@@ -15,7 +15,7 @@ from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
 
 END = b"\r\n\r\n"
-PARTS = {"/recoverable", "/worst", "/wasters"}  # which a page asks for
+PARTS = ("/recoverable", "/worst", "/wasters", "/around")  # which a page asks for
 # the web server closes a connection that is silent for a minute and a quarter, proxies earlier
 KEPT_S = 20
 
@@ -101,7 +101,7 @@ class Reader:
         if time.monotonic() - self._answered > KEPT_S:
             self._connection.close()
         before, began = self._hub.postgres_s() + self._hub.web_s(), time.perf_counter()
-        asked = {"HX-Request": "true"} if path.partition("?")[0] in PARTS else {}
+        asked = {"HX-Request": "true"} if path.partition("?")[0].endswith(PARTS) else {}
         self._connection.request("GET", path, headers={"Cookie": self._cookie, **asked})
         answer = self._connection.getresponse()
         body = answer.read()

@@ -91,7 +91,9 @@ def part_of(name: str, **shown: str) -> Callable[[Content], Content]:
             if "HX-Request" in request.headers:
                 return content(request, *facts)
             asked = "&".join(filter(None, [request.GET.urlencode(), urlencode(shown)]))
-            return redirect(f"{reverse(name)}?{asked}".removesuffix("?"))
+            matched = request.resolver_match
+            page_of_it = reverse(name, kwargs=matched.kwargs if matched else {})
+            return redirect(f"{page_of_it}?{asked}".removesuffix("?"))
 
         return answer
 

@@ -79,7 +79,8 @@ def test_a_finding_has_its_place_among_all_that_is_agreed(admin, week):
     approved_of("bob")
 
     address = f"/findings/{week[3].pk}/around?status=exempt&from=now-7d&to=now"
-    page = in_text(tight(admin.get(address).content.decode()))
+    part = admin.get(address, headers={"HX-Request": "true"})
+    page = in_text(tight(part.content.decode()))
 
     assert "2 of 2 findings agreed as not waste" in page
 

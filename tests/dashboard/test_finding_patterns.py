@@ -19,6 +19,7 @@ from tests.diagnosis.told import DAY, NOW, capacity, cause, finding, gpu, job, p
 from tests.markup import in_text, tight
 from tests.notify.factories import slack_channel
 
+PART = {"HX-Request": "true"}
 pytestmark = pytest.mark.django_db
 WEEK = Interval(NOW - 7 * DAY, NOW)
 HOUR = timedelta(hours=1)
@@ -416,14 +417,20 @@ def test_the_owner_is_told_once_a_day_where_alerts_go(admin, week):
 def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):
     order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
 
-    page = admin.get(f"/findings/{order[1]}/around?range=7d").content.decode()
+    page = admin.get(f"/findings/{order[1]}/around?range=7d", headers=PART).content.decode()
 
     assert "2 of 4 open findings" in tight(page)
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in tight(page)
     assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in tight(page)
-    from_a_job = tight(admin.get(f"/findings/{order[1]}/around").content.decode())
+    from_a_job = tight(admin.get(f"/findings/{order[1]}/around", headers=PART).content.decode())
     assert "2 of 4 open findings" in from_a_job
     assert f'href="/findings/{order[2]}?" data-key="j"' in from_a_job
+
+
+def test_what_is_around_a_finding_is_a_part_that_leads_to_its_page_by_itself(admin, week):
+    alone = admin.get(f"/findings/{week[0].pk}/around?range=7d")
+
+    assert alone.url == f"/findings/{week[0].pk}?range=7d"
 
 
 def test_its_page_fetches_what_is_around_it_afterwards_and_leads_to_the_list_until_then(
@@ -440,8 +447,8 @@ def test_a_machines_finding_leads_to_those_before_and_after_it_as_well(admin, we
     of_machine = place("gpu_fault", node=gpu().node)
     order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
 
-    own = tight(admin.get(f"/findings/{of_machine.pk}/around").content.decode())
-    first_of_jobs = tight(admin.get(f"/findings/{order[0]}/around").content.decode())
+    own = tight(admin.get(f"/findings/{of_machine.pk}/around", headers=PART).content.decode())
+    first_of_jobs = tight(admin.get(f"/findings/{order[0]}/around", headers=PART).content.decode())
 
     assert "1 of 5 open findings" in own
     assert f'href="/findings/{order[0]}?" data-key="j"' in own
@@ -452,7 +459,7 @@ def test_one_that_the_inbox_does_not_have_leads_to_its_first(admin, week):
     old = finding(job("slurm/della/8", name="old"), first_ms=1, last_ms=2)
     order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
 
-    page = tight(admin.get(f"/findings/{old.pk}/around").content.decode())
+    page = tight(admin.get(f"/findings/{old.pk}/around", headers=PART).content.decode())
 
     assert f'href="/findings/{order[0]}?" data-key="j"' in page
     assert "open findings<" not in page
@@ -477,8 +484,10 @@ def test_one_that_was_decided_is_not_counted_among_those_that_are_open_and_still
     order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
     admin.post(f"/findings/{order[1]}/accept")
 
-    third = tight(admin.get(f"/findings/{order[2]}/around?range=7d").content.decode())
-    accepted = tight(admin.get(f"/findings/{order[1]}/around?range=7d").content.decode())
+    third = tight(admin.get(f"/findings/{order[2]}/around?range=7d", headers=PART).content.decode())
+    accepted = tight(
+        admin.get(f"/findings/{order[1]}/around?range=7d", headers=PART).content.decode()
+    )
 
     assert "2 of 3 open findings" in third
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in third

@@ -91,7 +91,7 @@ def incident_rows(lines: Iterable[IncidentView]) -> list[IncidentRow]:
     return [IncidentRow(tuple(row)) for row in rows]
 
 
-def by_hour(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
+def by_usd_per_hour(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
     """What burns most an hour first, a group by the sum of its incidents; what stopped, or whose
     dollars nobody knows, behind it in its order.
     """
@@ -99,8 +99,8 @@ def by_hour(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
 
 
 def critical_first(rows: Iterable[IncidentRow]) -> list[IncidentRow]:
-    """Critical ones before others, each as by_hour() has them."""
-    return sorted(by_hour(rows), key=lambda row: not row.is_critical)
+    """Critical ones before others, each as by_usd_per_hour() has them."""
+    return sorted(by_usd_per_hour(rows), key=lambda row: not row.is_critical)
 
 
 def is_repeated(text: str, title: str) -> bool:

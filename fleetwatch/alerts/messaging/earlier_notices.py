@@ -1,5 +1,5 @@
-"""Which incidents the notices of a group named before, by place: why somebody is sent the end of
-one, and why one has no notice of its own.
+"""Which incidents the notices of a group named before, by place: why a further one goes there, and
+why the end of one does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -177,7 +177,7 @@ def _joined(news: GroupNews, destination: Destination) -> list[Incident]:
 
 
 def _why(incident: Incident, telling: Telling, destination: Destination) -> str:
-    """Why it goes there, of an end with what that waited for."""
+    """Why it goes there; of a further notice which it follows, of an end what that waited for."""
     news = telling.news
     if telling.kind == CHANGED:
         return why_joined(destination.place, news.named) or destination.why

@@ -11,7 +11,7 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.incident_actions import actable
-from fleetwatch.alerts.incidents.incident_rows import IncidentRow, by_hour, incident_rows
+from fleetwatch.alerts.incidents.incident_rows import IncidentRow, by_usd_per_hour, incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import IncidentView, visible_incidents, with_decisions
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -148,7 +148,7 @@ def _lines(
 
 def _rows(lines: Sequence[IncidentView], sort: str) -> list[IncidentRow]:
     rows = incident_rows(lines)
-    return by_hour(rows) if sort == "hourly" else rows
+    return by_usd_per_hour(rows) if sort == "hourly" else rows
 
 
 def _actable(request: HttpRequest, lines: Sequence[IncidentView], now: datetime) -> set[int]:

@@ -46,7 +46,7 @@ from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PAT
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.priced_steps import saving_step, with_savings
 from fleetwatch.dashboard.problems import of_incidents
-from fleetwatch.dashboard.showing import Context, existing, live, page, shows
+from fleetwatch.dashboard.showing import Context, existing, live, page, part_of, shows
 from fleetwatch.dashboard.slowed_gpus import IS_SLOWED
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.dashboard.words import is_agreed
@@ -246,6 +246,7 @@ def finding(request: HttpRequest, pk: int) -> HttpResponse:
     is_part=True,
     find=_existing,
 )
+@part_of("finding")
 def finding_around(request: HttpRequest, _: Period, finding: Finding) -> Context:
     """What leads from it to others; its page fetches it after itself, as it takes all of the
     inbox.
