@@ -106,6 +106,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "row": rows([seen.line], interval)[0],
         **_past(finding, affected, period),
         **_hurt(finding, period),
+        "unseen_jobs": machine_findings.unseen_jobs(finding, interval),
         **slowed_gpus.of_finding(finding, [line.gpu for line in affected], period),
         "affected": affected,
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],

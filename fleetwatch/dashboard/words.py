@@ -303,6 +303,7 @@ INCIDENT_EVENTS = {
     "told_opened": "Notification queued",
     "told_step": "Escalation queued",
     "told_reminder": "Reminder queued",
+    "told_changed": "Notice of its group changed",
     "told_later": "Held notification queued",
     "told_resolved": "Notice of its end queued",
 }

@@ -305,6 +305,18 @@ def test_another_job_that_joins_edits_the_message_and_is_mailed_once_an_hour_at_
     joined = Incident.objects.get(subject="slurm/della/2")
     heard = [each.at for each in timeline(joined) if each.kind == "told_opened"]
     assert heard == [at(40), at(40), at(91)]
+    # to those that were named there before it says who joined: once at each place
+    second_id, third_id = (Incident.objects.get(subject=f"slurm/della/{n}").pk for n in (2, 3))
+    changes = [
+        (each.at, each.text.partition(": ")[2])
+        for each in timeline(Incident.objects.get(subject="slurm/della/1"))
+        if each.kind == "told_changed"
+    ]
+    assert changes == [
+        *[(at(40), f"names #{second_id} since, which joined its group")] * 2,
+        *[(at(50), f"names #{third_id} since, which joined its group")] * 2,
+        (at(91), f"names #{second_id}, #{third_id} since, which joined its group"),
+    ]
 
 
 @pytest.mark.django_db

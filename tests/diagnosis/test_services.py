@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from fleetwatch.accounts.models import Organisation
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.packing import pack, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement.cell_states import joined
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay
@@ -217,6 +219,12 @@ def test_what_nobody_saw_is_no_telemetry_and_a_finding_of_its_node_alone():
     assert by_cause()["no_telemetry"] == 54 * 60_000
     finding = Finding.objects.get()
     assert (finding.cause, finding.job, finding.subject) == ("no_telemetry", None, "n1")
+    # its job has what the finding counts: not all that it held in hours of which little was seen
+    whole = machine_findings.whole(finding)
+    [line] = machine_findings.findings(whole, now=NOW)
+    [(job, unseen_ms)] = machine_findings.unseen_jobs(finding, whole)
+    assert (job, unseen_ms, line.caused.held_ms) == (Job.objects.get(), 54 * 60_000, 54 * 60_000)
+    assert machine_findings.hurt(finding, whole) == []
 
 
 def test_twice_changes_nothing_and_finds_nothing_to_do():

@@ -32,12 +32,15 @@ def why_changed(incident_id: int, row: Notification, before: Named) -> str:
     joined.
     """
     place = (row.channel_id, row.address)
-    named = before.get(place, ())
-    joined = [pk for pk in row.shown if pk not in named]
-    if incident_id in joined:
+    if incident_id in row.shown and incident_id not in before.get(place, ()):
         return why_joined(place, before)
-    several = ", ".join(f"#{pk}" for pk in joined)
-    return f"names {several} since, which joined its group" if joined else ""
+    return names_since(place, row.shown, before)
+
+
+def names_since(place: Place, shown: Iterable[int], before: Named) -> str:
+    """Which of those that a notice names joined since the one before; "" where none did."""
+    joined = ", ".join(f"#{pk}" for pk in shown if pk not in before.get(place, ()))
+    return f"names {joined} since, which joined its group" if joined else ""
 
 
 def why_joined(place: Place, before: Named) -> str:

@@ -16,6 +16,7 @@ from fleetwatch.alerts.messaging.earlier_notices import (
     REACHED,
     RESOLVED,
     Place,
+    names_since,
     why_ended,
     why_joined,
 )
@@ -30,6 +31,7 @@ from fleetwatch.notify.message import one_line
 from fleetwatch.notify.services import Recipient, enqueue
 from fleetwatch.notify.transports import transport
 
+Line = tuple[Incident, str, str]  # of a history: whose, the event's kind, why it came to be
 STATES = {Gate.HOLD: Notification.State.HELD, Gate.CAP: Notification.State.CAPPED}
 
 
@@ -151,39 +153,51 @@ def _is_read_by_strangers(notification: Notification, book: AddressBook) -> bool
 def _record(
     telling: Telling, destination: Destination, where: Passage, book: AddressBook, now: datetime
 ) -> None:
-    """The incidents' own histories say who was told and why. An edit is worth a line to those that
-    joined with it: it told of them first.
-    """
+    """The incidents' own histories say who was told and why."""
     person = book.people.get(destination.person_id or 0)
     who = f"{_who(destination, person, book)}{_when(where, book.zone)}"
-    is_edit = telling.kind == CHANGED
-    news = telling.news
+    lines = _lines_of_change if telling.kind == CHANGED else _lines
     IncidentEvent.objects.bulk_create(
         IncidentEvent(
             incident=incident,
             at=now,
-            kind="told_opened" if is_edit else f"told_{telling.kind}",
-            text=one_line(f"{who}{BEFORE_REASON}{_why(incident, telling, destination)}", 400),
+            kind=kind,
+            text=one_line(f"{who}{BEFORE_REASON}{why}", 400),
             person=person.user if person else None,
         )
-        for incident in (_joined(news, destination) if is_edit else news.going_on or news.incidents)
+        for incident, kind, why in lines(telling, destination)
     )
 
 
-def _joined(news: GroupNews, destination: Destination) -> list[Incident]:
-    """What goes on and was not told there before."""
-    last = news.reached.get(destination.place)
-    return [each for each in news.going_on if last is not None and each.pk not in last.shown]
-
-
-def _why(incident: Incident, telling: Telling, destination: Destination) -> str:
-    """Why it goes there; of a further notice which it follows, of an end what that waited for."""
+def _lines(telling: Telling, destination: Destination) -> list[Line]:
+    """Why it goes there; of an end what that waited for."""
     news = telling.news
-    if telling.kind == CHANGED:
-        return why_joined(destination.place, news.named) or destination.why
+    kind = f"told_{telling.kind}"
     if telling.kind != RESOLVED:
-        return destination.why
-    return f"{why_ended(incident.pk, destination.place, news.named)}{_waited(incident, news)}"
+        return [(each, kind, destination.why) for each in news.going_on or news.incidents]
+    place = destination.place
+    return [
+        (each, kind, f"{why_ended(each.pk, place, news.named)}{_waited(each, news)}")
+        for each in news.going_on or news.incidents
+    ]
+
+
+def _lines_of_change(telling: Telling, destination: Destination) -> list[Line]:
+    """An edit is worth a line where others joined with it: to them it is the first that told of
+    them, to those that were named there before it says which.
+    """
+    news = telling.news
+    last = news.reached.get(destination.place)
+    before = set(last.shown if last else news.shown)
+    place = destination.place
+    lines = [
+        (each, "told_opened", why_joined(place, news.named) or destination.why)
+        for each in news.going_on
+        if each.pk not in before
+    ]
+    since = names_since(place, news.shown, news.named)
+    named = [each for each in news.going_on if each.pk in before]
+    return lines + [(each, "told_changed", since) for each in named if since]
 
 
 def _waited(incident: Incident, news: GroupNews) -> str:

@@ -23,7 +23,7 @@ from fleetwatch.diagnosis.cause_totals import (
     Caused,
     nothing,
 )
-from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
+from fleetwatch.diagnosis.causes import BLIND, FAILURES, OF_CAPACITY, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
@@ -39,7 +39,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.judgement import outages
-from fleetwatch.ledger.models import Posted, Run
+from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.posted_gpus import outages_of
 from fleetwatch.lib.intervals import (
     HOUR_MS,
@@ -341,8 +341,10 @@ def kept_entries(finding: Finding) -> QuerySet[Any]:
 
 
 def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
-    """Jobs that held the GPUs while it went on: those that lost most first; of a queue none."""
-    if finding.node_id is None:
+    """Jobs that held the GPUs while it went on: those that lost most first; of a queue none, and
+    none where nobody knows whether they lost anything.
+    """
+    if finding.node_id is None or finding.cause in BLIND:
         return []
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
@@ -357,6 +359,25 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
         for pk, job in jobs.items()
     ]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
+
+
+def unseen_jobs(finding: Finding, interval: Interval) -> list[tuple[Job, int]]:
+    """Jobs that held the GPUs of a node while nobody saw these, each with that GPU time in
+    milliseconds, as the ledger has it of the finding's hours: the longest first. Empty of what is
+    about anything else.
+    """
+    if finding.cause not in BLIND:
+        return []
+    unseen = Entry.objects.filter(
+        node=finding.node_id,
+        state="unobserved",
+        start__in=_entries(finding, interval).values("start"),
+        job__isnull=False,
+    )
+    by_job = unseen.values_list("job").annotate(unseen_ms=Sum("gpu_ms"))
+    most = list(by_job.order_by("-unseen_ms", "job")[:MAX_JOBS])
+    jobs = Job.objects.select_related("team").in_bulk([pk for pk, _ in most])
+    return [(jobs[pk], unseen_ms) for pk, unseen_ms in most if pk in jobs]
 
 
 def _with_errors(finding: Finding, job_ids: Collection[int]) -> dict[int, tuple[int, int]]:
