@@ -9,7 +9,7 @@ from decimal import Decimal
 from operator import itemgetter
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, Line, lasted, named
+from fleetwatch.alerts.breach import Breach, Line, lasted
 from fleetwatch.alerts.measuring.cause_words import (
     FIX,
     LIKELY,
@@ -24,6 +24,16 @@ from fleetwatch.alerts.messaging.closings import (
     of_action,
     what_to_do,
 )
+from fleetwatch.alerts.messaging.subject_words import (
+    about,
+    called,
+    kind_heading,
+    kind_word,
+    length_of,
+    of_owner,
+    owner_line,
+    owner_sentence,
+)
 from fleetwatch.alerts.stopped_words import GAP, STOPPED
 from fleetwatch.lib.intervals import MINUTE_MS, clock_ms, from_ms, to_ms
 from fleetwatch.notify import wording
@@ -32,7 +42,6 @@ from fleetwatch.notify.message import Button, Message, one_line
 HOURS_PER_MONTH = 730  # 8760 / 12
 SHOWN = 10  # of a group, a line each
 CAUSES = 3  # of a group, a line each
-ORPHANED = "orphaned"  # the word of a GPU that somebody holds, if nobody knows who
 MAX_LABELS = 40  # a job may have any number of its own
 NOTED_LATE_MS = 10 * MINUTE_MS  # after it was over: the message says when it was noted
 
@@ -122,7 +131,7 @@ def _field_urls(breach: Breach, setting: Setting) -> tuple[Line, ...]:
     """The pages of what its lines name: of whom it is about, and of its finding."""
     if breach.kind not in ("job", "gpu"):
         return ()
-    subject = (_head(breach), f"{setting.base}{breach.path}")
+    subject = (kind_heading(breach), f"{setting.base}{breach.path}")
     if breach.finding_id is None:
         return (subject,)
     return subject, (LIKELY, f"{setting.base}/findings/{breach.finding_id}")
@@ -159,11 +168,11 @@ def _opened(case: Case, setting: Setting) -> Message:
     """Something is wrong: who, where, since when, what it costs, what to do."""
     breach = case.breach
     since = setting.clock(breach.since_ms)
-    length = _length(breach)
+    length = length_of(breach)
     notes = (case.status, case.note, _example_note([breach]))
     message = Message(
         title=_title(breach, f"{since} ({length})"),
-        summary=f"{_so_far(breach)} {length}{_passed(breach)}.{_owned(breach)}",
+        summary=f"{_so_far(breach)} {length}{_passed(breach)}.{owner_sentence(breach)}",
         fields=_of_opened(case, setting),
         url=_url(case, setting),
         severity=setting.severity,
@@ -175,7 +184,7 @@ def _opened(case: Case, setting: Setting) -> Message:
 def _of_opened(case: Case, setting: Setting) -> tuple[Line, ...]:
     breach = case.breach
     return (
-        *_about(breach),
+        *about(breach),
         _lasting(case, setting),
         *_opened_late(case),
         *breach.lines,
@@ -196,7 +205,7 @@ def _lasting(case: Case, setting: Setting) -> Line:
         when = f"since {begin}"
     else:
         when = f"since {begin}, judged until {end}"
-    return breach.lasting.capitalize(), f"{_length(breach)}, {when}"
+    return breach.lasting.capitalize(), f"{length_of(breach)}, {when}"
 
 
 def _opened_late(case: Case) -> tuple[Line, ...]:
@@ -226,10 +235,10 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
     """Several subjects at once: one line each, the longest first."""
     breaches = sorted((case.breach for case in cases), key=lambda breach: breach.since_ms)
     first = breaches[0]
-    count = f"{len(cases)} {_kind(first)}s"
+    count = f"{len(cases)} {kind_word(first)}s"
     message = Message(
-        title=f"{_several_are(first)} · {count}{_whose(first)} on {first.label('node')}",
-        summary=f"{count} have been {_several_are(first)}, the longest for {_length(first)}.",
+        title=f"{_several_are(first)} · {count}{of_owner(first)} on {first.label('node')}",
+        summary=f"{count} have been {_several_are(first)}, the longest for {length_of(first)}.",
         fields=_in_all(breaches, setting),
         rows=_rows(breaches, setting),
         url=_url(cases[0], setting),
@@ -248,7 +257,7 @@ def _notes(breaches: Sequence[Breach]) -> list[Closing]:
 
 def _acts_on(count: int, first: Breach) -> str:
     """Of how many incidents a button of a message of several is."""
-    where = _called(first)
+    where = called(first)
     return (
         f"Buttons that act do so on {wording.all_of(count)} of them; those that open a page open"
         f" the first one's, {where}."
@@ -321,7 +330,7 @@ def _snooze_button(case: Case, setting: Setting) -> Button:
 
 def _in_all(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:
     return (
-        *_owner_line(breaches[0]),
+        *owner_line(breaches[0]),
         *_dollars(breaches),
         _rule(breaches[0], setting),
     )
@@ -338,21 +347,21 @@ def _dollars(breaches: Sequence[Breach]) -> tuple[Line, ...]:
 
 
 def _rows(breaches: Sequence[Breach], setting: Setting) -> tuple[tuple[str, ...], ...]:
-    head = (_head(breaches[0]), "Since", "So far")
+    head = (kind_heading(breaches[0]), "Since", "So far")
     return head, *(_row(breach, setting) for breach in breaches[:SHOWN])
 
 
 def _row(breach: Breach, setting: Setting) -> tuple[str, ...]:
     since = setting.clock(breach.since_ms)
-    return _called(breach), since, wording.usd(breach.cost_usd)
+    return called(breach), since, wording.usd(breach.cost_usd)
 
 
 def _resolved(case: Case, setting: Setting) -> Message:
     """It is over: why, how long it took and what it cost."""
     breach = case.breach
     cost = _cost([breach])
-    length = _length(breach)
-    subject = breach.where if breach.kind == "gpu" else f"{_head(breach)} {_called(breach)}"
+    length = length_of(breach)
+    subject = breach.where if breach.kind == "gpu" else f"{kind_heading(breach)} {called(breach)}"
     message = Message(
         title=f"resolved · {breach.where} · {breach.lasting} {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
@@ -367,7 +376,7 @@ def _resolved(case: Case, setting: Setting) -> Message:
 def _of_resolved(case: Case, setting: Setting) -> tuple[Line, ...]:
     breach = case.breach
     return (
-        *_about(breach),
+        *about(breach),
         _lasting(case, setting),
         *_spells(breach),
         *_noted(case, setting),
@@ -433,7 +442,7 @@ def _cause(cause: str, several: Sequence[Breach]) -> list[Closing]:
 
 
 def _those(breaches: Sequence[Breach]) -> str:
-    first = _called(breaches[0])
+    first = called(breaches[0])
     return first if len(breaches) == 1 else f"{first} and {len(breaches) - 1} more"
 
 
@@ -441,12 +450,12 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
     breaches = [case.breach for case in cases]
     first = breaches[0]
     of_subjects = _by_subject(cases)
-    what = f"{_counted(of_subjects)}{_whose(first)}{_times(cases, of_subjects)}"
+    what = f"{_counted(of_subjects)}{of_owner(first)}{_times(cases, of_subjects)}"
     message = Message(
         title=f"resolved · {what}{_cost(breaches)}",
         summary=_were(of_subjects),
-        fields=(*_owner_line(first), *_costs(breaches), _rule(first, setting)),
-        rows=((_head(first), "Why", "Cost"), *map(_over_row, of_subjects[:SHOWN])),
+        fields=(*owner_line(first), *_costs(breaches), _rule(first, setting)),
+        rows=((kind_heading(first), "Why", "Cost"), *map(_over_row, of_subjects[:SHOWN])),
         url=_url(cases[0], setting),
         severity="resolved",
     )
@@ -460,7 +469,7 @@ def _waited(cases: Sequence[Case], setting: Setting) -> list[Closing]:
     first_at, first = min(over, key=itemgetter(0), default=(setting.now, cases[0]))
     if to_ms(setting.now) - to_ms(first_at) < NOTED_LATE_MS:
         return []
-    since = f"{_called(first.breach)} was over at {setting.clock(to_ms(first_at))}"
+    since = f"{called(first.breach)} was over at {setting.clock(to_ms(first_at))}"
     return [closing(f"Ends are told once all of a message are over: {since}.")]
 
 
@@ -478,7 +487,7 @@ def _by_subject(cases: Sequence[Case]) -> list[list[Case]]:
 
 
 def _counted(of_subjects: Sequence[Sequence[Case]]) -> str:
-    kind = _kind(of_subjects[0][0].breach)
+    kind = kind_word(of_subjects[0][0].breach)
     return wording.counted(len(of_subjects), kind, f"{kind}s")
 
 
@@ -494,7 +503,7 @@ def _over_row(cases: Sequence[Case]) -> tuple[str, ...]:
     breach = cases[0].breach
     why = "; ".join(dict.fromkeys(case.resolution for case in cases))
     cost = _sum(case.breach.cost_usd for case in cases)
-    return _called(breach), why, wording.usd(cost)
+    return called(breach), why, wording.usd(cost)
 
 
 def _costs(breaches: Sequence[Breach]) -> tuple[Line, ...]:
@@ -519,60 +528,6 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
     if None in several:
         return None
     return sum((amount for amount in several if amount is not None), Decimal(0))
-
-
-def _about(breach: Breach) -> tuple[Line, ...]:
-    return *_owner_line(breach), (_head(breach), _called(breach))
-
-
-def _owner_line(breach: Breach) -> tuple[Line, ...]:
-    """Whose it is; () of what nobody holds."""
-    return (("Owner", _owner(breach)),) if _is_held(breach) else ()
-
-
-def _whose(breach: Breach) -> str:
-    """The same after what it is, in a title; "" where nobody is known."""
-    return f" of {_owner(breach)}" if breach.owner else ""
-
-
-def _called(breach: Breach) -> str:
-    """Of a budget, and of spending, its subject is nobody's word for it: its page's address."""
-    if breach.kind in ("budget", "series") and breach.name:
-        return one_line(breach.name, 60)
-    if breach.kind == "gpu" and breach.name:
-        return f"{one_line(breach.name, 60)} ({one_line(breach.subject, 100)})"
-    return named(breach.subject, breach.name)
-
-
-def _kind(breach: Breach) -> str:
-    """What its subject is, as people call it."""
-    return "GPU" if breach.kind == "gpu" else breach.kind
-
-
-def _head(breach: Breach) -> str:
-    """The same where a line begins."""
-    kind = _kind(breach)
-    return kind[:1].upper() + kind[1:]
-
-
-def _owned(breach: Breach) -> str:
-    """Whose it is, as a sentence after a space; "" of what nobody holds."""
-    return f" Owner: {_owner(breach)}." if _is_held(breach) else ""
-
-
-def _is_held(breach: Breach) -> bool:
-    """Whether somebody holds it: nobody owns a node, a budget, a part of FleetWatch, or a GPU that
-    is broken.
-    """
-    return bool(breach.owner) or breach.kind == "job" or breach.word == ORPHANED
-
-
-def _owner(breach: Breach) -> str:
-    return one_line(breach.owner, 80) or "nobody known"
-
-
-def _length(breach: Breach) -> str:
-    return wording.duration(clock_ms(breach.since_ms, breach.until_ms))
 
 
 def _rule(breach: Breach, setting: Setting) -> Line:
