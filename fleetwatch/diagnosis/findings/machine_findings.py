@@ -344,18 +344,16 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     """Jobs that held the GPUs while it went on: those that lost most first; of a queue none, and
     none where nobody knows whether they lost anything.
     """
-    if finding.node_id is None or finding.cause in BLIND:
+    if not finding.node_id or finding.cause in BLIND:
         return []
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
     errors = _with_errors(finding, ended.keys())
     lost = {pk: (held_ms, None, ()) for pk, (held_ms, _) in errors.items()} | lost
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
+    first_errors = {pk: first_ms for pk, (_, first_ms) in errors.items()}
     hurt = [
-        replace(
-            _hurt(job, lost.get(pk), ended.get(pk, ())),
-            errors_from_ms=errors[pk][1] if pk in errors else None,
-        )
+        replace(_hurt(job, lost.get(pk), ended.get(pk, ())), errors_from_ms=first_errors.get(pk))
         for pk, job in jobs.items()
     ]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
