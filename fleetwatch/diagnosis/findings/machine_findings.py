@@ -351,11 +351,7 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     errors = _with_errors(finding, ended.keys())
     lost = {pk: (held_ms, None, ()) for pk, (held_ms, _) in errors.items()} | lost
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
-    first_errors = {pk: first_ms for pk, (_, first_ms) in errors.items()}
-    hurt = [
-        replace(_hurt(job, lost.get(pk), ended.get(pk, ())), errors_from_ms=first_errors.get(pk))
-        for pk, job in jobs.items()
-    ]
+    hurt = [_hurt(job, lost.get(pk), ended.get(pk, ()), errors.get(pk)) for pk, job in jobs.items()]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
 
 
@@ -396,13 +392,17 @@ def _with_errors(finding: Finding, job_ids: Collection[int]) -> dict[int, tuple[
 
 
 def _hurt(
-    job: Job, lost: tuple[int, Decimal | None, tuple[int, ...]] | None, ended: tuple[int, ...]
+    job: Job,
+    lost: tuple[int, Decimal | None, tuple[int, ...]] | None,
+    ended: tuple[int, ...],
+    errors: tuple[int, int] | None,
 ) -> Hurt:
     """The job with what it lost, None where that is not known, and the hours it was hit in."""
     held_ms, lost_usd, at_ms = lost or (0, None, ())
     end_ms = job.end_ms
     is_over = end_ms is not None and any(hour <= end_ms < hour + HOUR_MS for hour in ended)
-    return Hurt(job, held_ms, lost_usd, (*at_ms, *ended), end_ms if is_over else None)
+    until_ms = end_ms if is_over else None
+    return Hurt(job, held_ms, lost_usd, (*at_ms, *ended), until_ms, errors[1] if errors else None)
 
 
 def _lost(
