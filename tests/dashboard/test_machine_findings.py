@@ -15,7 +15,7 @@ from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import an_incident
-from tests.costs.factories import a_run
+from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
@@ -373,6 +373,28 @@ def test_what_has_most_at_stake_stands_first_be_it_a_range_or_all_that_is_affect
     lines = machine_findings.findings(Interval(NOW - 6 * HOUR, NOW), now=NOW)
 
     assert [line.finding.cause for line in lines] == ["no_telemetry", "gpu_fault"]
+
+
+def test_a_job_that_was_not_seen_has_the_time_that_nobody_saw(admin):
+    """Held beside it what was seen, and of an hour that was seen what was not."""
+    start = NOW - 3 * HOUR
+    for ago in (0, 1):
+        capacity("no_telemetry", on=gpu(4), start=start + ago * HOUR)
+    unseen = place("no_telemetry", node=gpu(4).node)
+    of_job = {"job": job("slurm/della/7", name="train"), "start": start}
+    an_entry(gpu(4), "unobserved", HOUR_MS * 3 // 4, **of_job)
+    an_entry(gpu(4), "useful", HOUR_MS // 4, **of_job)
+    an_entry(gpu(4), "unobserved", HOUR_MS // 10, **(of_job | {"start": start - HOUR}))
+    an_entry(gpu(4), "unobserved", HOUR_MS, start=start + HOUR)  # nobody known held it
+
+    page = tight(admin.get(f"/findings/{unseen.pk}").content.decode())
+
+    jobs = page.partition("Jobs that were not seen")[2].partition("</section>")[0]
+    [row] = re.findall(r"<tr><td.*?</tr>", jobs)
+    assert "/jobs/slurm/della/7" in row
+    assert ">0.75<" in row
+    assert "Affected jobs" not in page
+    assert "Held until" not in page
 
 
 def test_of_what_wastes_now_those_machines_are_listed_that_go_on(admin):
