@@ -201,8 +201,8 @@ def _asked(
 def _questions(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> list[Question]:
     """Each of us and of each peer, in the order in which they take turns."""
     reader = Reader(hub)
-    uuids, shown = questions.ask_heat_map(reader, day, Took())
-    uuid = uuids[found.gpus // 2]
+    _, shown = questions.ask_heat_map(reader, day, Took())
+    uuid = _a_gpu()
     step_s = (day.end_s - day.start_s) // shown.shape[1]
     return [
         (HEAT, OURS, partial(questions.ask_heat_map, reader, day)),
@@ -219,6 +219,14 @@ def _questions(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> li
         *((WASTE, each.name, partial(questions.ask_peer_waste, each, day)) for each in peers),
         (REPORT, OURS, partial(_report, reader)),
     ]
+
+
+def _a_gpu() -> str:
+    """One in the middle of the fleet, which has a line for each node where it is large."""
+    from fleetwatch.inventory.models import GPU
+
+    uuids = GPU.objects.order_by("uuid").values_list("uuid", flat=True)
+    return str(uuids[len(uuids) // 2])
 
 
 def _compare(found: Measured, answers: Mapping[tuple[str, str], Any], peer: Peer, day: Day) -> None:

@@ -84,7 +84,9 @@ class Day:
 
 
 def ask_heat_map(reader: Reader, day: Day, took: Took) -> tuple[list[str], NDArray[np.float64]]:
-    """(GPU UUIDs, utilisation of GPUs x steps, NaN = a gap), as the page's chart gets it."""
+    """(GPU UUIDs, utilisation of GPUs x steps, NaN = a gap), as the page's chart gets it: of a
+    large fleet the names of nodes, of which each has one line.
+    """
     page = reader.get(f"/charts/fleet?{day.query(metric='util', sort='name')}")
     took.add(page.clock_s, page.cpu_s, len(page.body))
     trace = page.json()["data"][0]
