@@ -75,7 +75,7 @@ class IncidentRow(Schema):
     muted: str
     note: str
     verdict: Verdict
-    is_late: bool = Field(description="over 15 minutes old when it arrived: never told")
+    is_late: bool = Field(description="more than 15 minutes old when it arrived: never told")
     facts: Facts = Field(alias="of_condition")
 
 

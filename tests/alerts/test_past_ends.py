@@ -23,6 +23,8 @@ def clock(at_ms: int) -> str:
         (31, None, ""),  # that is past
         (29, 20, "; its job ended at minute 20"),  # no new one opens
         (82, 58, "; its job ended at minute 58"),
+        (29, 29, "; its job ended at minute 29"),
+        (29, 30, OPENS),  # nobody knows yet that it will
     ],
 )
 def test_an_end_that_is_told_later_promises_nothing_that_is_past_or_will_not_be(

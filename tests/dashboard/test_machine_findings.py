@@ -166,6 +166,25 @@ def test_the_hour_that_goes_on_is_by_what_is_known_of_it_and_does_not_fall(admin
     assert figure["data"][0]["x"][-1].endswith(":15:00")
 
 
+def test_each_hour_of_a_machines_finding_stands_once_in_its_table_and_below_its_curve_the_day(
+    admin,
+):
+    for hours in (2, 1):
+        capacity("no_telemetry", on=gpu(3), start=NOW - hours * HOUR)
+    unseen = place("no_telemetry", node=gpu(3).node, first_ms=to_ms(NOW - 2 * HOUR))
+    address = f"/charts/finding?finding={unseen.pk}"
+
+    _, *rows = admin.get(f"{address}&as=csv").content.decode().splitlines()
+    figure = admin.get(f"{address}&range=7d").json()
+
+    assert [row.split(",") for row in rows] == [
+        ["2026-11-20 10:00", "1.0"],
+        ["2026-11-20 11:00", "1.0"],
+    ]
+    assert figure["data"][0]["y"][:2] == [1, 1]
+    assert figure["layout"]["xaxis"]["tickformatstops"][1]["value"] == "%H:%M\n%a %-d %b"
+
+
 def test_a_node_and_its_gpus_say_what_is_wrong_with_each(admin):
     """GPU 1 lost an hour of $2 by heat, and an incident of it fires; GPU 2 is well."""
     rate("2.00")
@@ -385,14 +404,16 @@ def test_a_job_that_was_not_seen_has_the_time_that_nobody_saw(admin):
     an_entry(gpu(4), "unobserved", HOUR_MS * 3 // 4, **of_job)
     an_entry(gpu(4), "useful", HOUR_MS // 4, **of_job)
     an_entry(gpu(4), "unobserved", HOUR_MS // 10, **(of_job | {"start": start - HOUR}))
-    an_entry(gpu(4), "unobserved", HOUR_MS, start=start + HOUR)  # nobody known held it
+    an_entry(gpu(4), "unobserved", HOUR_MS, start=start + HOUR)
 
     page = tight(admin.get(f"/findings/{unseen.pk}").content.decode())
 
     jobs = page.partition("Jobs that were not seen")[2].partition("</section>")[0]
-    [row] = re.findall(r"<tr><td.*?</tr>", jobs)
+    row, rest = re.findall(r"<tr><td.*?</tr>", jobs)
     assert "/jobs/slurm/della/7" in row
     assert ">0.75<" in row
+    assert "no known job" in rest
+    assert ">1.00<" in rest
     assert "Affected jobs" not in page
     assert "Held until" not in page
 

@@ -186,10 +186,10 @@ def _own(notes: Sequence[Notification], incident: Incident) -> list[Notification
 
 
 def _told_over_at(notes: Iterable[Notification], incident: Incident) -> datetime | None:
-    """When its end was told: with the first of these after it; None where it was not."""
+    """When its end was told: the ends of a group are one message; None where it was not."""
     over_at = incident.resolved_at
-    later = [each.created_at for each in notes if over_at and each.created_at >= over_at]
-    return min(later, default=None)
+    ends = (each.created_at for each in notes if each.kind == RESOLVED)
+    return min((at for at in ends if over_at and at >= over_at), default=None)
 
 
 def _tells_of(note: Notification, incident: Incident, ended_at: datetime | None) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.stopped_words import OPENS_AGAIN
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import to_ms
 
 
 def how_it_ended(incident: Incident, now: datetime) -> str:
@@ -18,7 +19,7 @@ def how_it_went_on(incident: Incident, now: datetime, clock: Callable[[int], str
     if OPENS_AGAIN not in incident.resolution:
         return incident.resolution
     end_ms = Job.objects.filter(key=incident.subject).values_list("end_ms", flat=True).first()
-    if end_ms is None:
+    if end_ms is None or end_ms > to_ms(now):
         return how_it_ended(incident, now)
     return f"{incident.resolution.partition(OPENS_AGAIN)[0]}; its job ended at {clock(end_ms)}"
 

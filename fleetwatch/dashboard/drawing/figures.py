@@ -481,13 +481,26 @@ def _span(starts: Sequence[datetime]) -> timedelta:
 
 def _stops(starts: Sequence[datetime]) -> list[Figure]:
     """How ticks that Plotly chooses are written, by how far they are apart (milliseconds)."""
-    is_one_day = not starts or starts[0].date() == starts[-1].date()
-    clock = "%H:%M" if is_one_day else "%a %H:%M"
+    clock = "%H:%M" if _is_one_day(starts) else "%a %H:%M"
     return [
         {"dtickrange": [None, MINUTE_MS - 1], "value": "%H:%M:%S"},
         {"dtickrange": [MINUTE_MS, DAY_MS - 1], "value": clock},
         {"dtickrange": [DAY_MS, None], "value": _day_ticks(starts)},
     ]
+
+
+def with_day(layout: Figure, starts: Sequence[datetime]) -> Figure:
+    """The layout with the day below the first tick, where all of them are of one: its page may be
+    of a longer period.
+    """
+    stops = [stop | {"value": f"{stop['value']}\n%a %-d %b"} for stop in _stops(starts)]
+    margin = layout["margin"] | {"b": 40}
+    dated = layout | {"margin": margin, "xaxis": layout["xaxis"] | {"tickformatstops": stops}}
+    return dated if _is_one_day(starts) else layout
+
+
+def _is_one_day(starts: Sequence[datetime]) -> bool:
+    return not starts or starts[0].date() == starts[-1].date()
 
 
 def layout_over(

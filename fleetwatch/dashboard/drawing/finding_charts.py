@@ -328,23 +328,29 @@ def _place(finding: Finding, period: Period) -> Chart:
     """A node's or cluster's finding hour by hour: GPUs on the mean of each hour; of a queue also
     what jobs could have used of it.
     """
-    cause = BY_CODE[finding.cause]
     hours = {to_ms(hour.start): hour for hour in machine_findings.hours(finding, period.interval)}
     known_ms = _known_ms(finding, period)
     starts_ms = _every_hour(hours)
     ends_ms = [min(at_ms, max(known_ms, at_ms - HOUR_MS)) for at_ms in starts_ms]
     goes_on = max(starts_ms, default=0) >= min(known_ms, period.interval.end_ms)
-    lines = [
-        Line(
-            name or cause.machine.curve,
-            _means(column, hours, known_ms, goes_on=goes_on),
-            colour,
-            is_dashed,
-        )
+    lines = _lines_of_place(finding, hours, known_ms, goes_on=goes_on)
+    starts = _local(ends_ms, period)
+    chart = _of_lines(
+        f"{BY_CODE[finding.cause].title}: {finding.subject}", starts, lines, period, ".3~g"
+    )
+    figure = chart.figure | {"layout": figures.with_day(chart.figure["layout"], starts)}
+    # the last one is where the hour before it ends
+    return replace(chart, figure=figure, rows=lambda: chart.rows()[:-1])
+
+
+def _lines_of_place(
+    finding: Finding, hours: Mapping[int, Hour], known_ms: int, *, goes_on: bool
+) -> list[Line]:
+    curve = BY_CODE[finding.cause].machine.curve
+    return [
+        Line(name or curve, _means(column, hours, known_ms, goes_on=goes_on), colour, is_dashed)
         for name, column, colour, is_dashed in (OF_QUEUE if finding.cluster else OF_NODE)
     ]
-    title = f"{cause.title}: {finding.subject}"
-    return _of_lines(title, _local(ends_ms, period), lines, period, ".3~g")
 
 
 def _means(column: str, hours: Mapping[int, Hour], known_ms: int, *, goes_on: bool) -> list[float]:

@@ -32,7 +32,7 @@ def unseen(now: Features, is_wasteful: Mask) -> Iterator[Overruled]:
 CAUSE = Cause(
     code="no_telemetry",
     title="No telemetry",
-    sentence="Too little was read of this GPU to say anything.",
+    sentence="Too little was read here to say anything.",
     looks="Less than 60 % of the held time was observed.",
     sensors="an agent on the node",
     fixes=(

@@ -355,10 +355,10 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
 
 
-def unseen_jobs(finding: Finding, interval: Interval) -> list[tuple[Job, int]]:
+def unseen_jobs(finding: Finding, interval: Interval) -> list[tuple[Job | None, int]]:
     """Jobs that held the GPUs of a node while nobody saw these, each with that GPU time in
-    milliseconds, as the ledger has it of the finding's hours: the longest first. Empty of what is
-    about anything else.
+    milliseconds, as the ledger has it of the finding's hours: the longest first, and last (None)
+    what no known job held. Empty of what is about anything else.
     """
     if finding.cause not in BLIND:
         return []
@@ -366,12 +366,13 @@ def unseen_jobs(finding: Finding, interval: Interval) -> list[tuple[Job, int]]:
         node=finding.node_id,
         state="unobserved",
         start__in=_entries(finding, interval).values("start"),
-        job__isnull=False,
     )
-    by_job = unseen.values_list("job").annotate(unseen_ms=Sum("gpu_ms"))
-    most = list(by_job.order_by("-unseen_ms", "job")[:MAX_JOBS])
-    jobs = Job.objects.select_related("team").in_bulk([pk for pk, _ in most])
-    return [(jobs[pk], unseen_ms) for pk, unseen_ms in most if pk in jobs]
+    unseen_ms = dict(unseen.values_list("job").annotate(Sum("gpu_ms")))
+    rest_ms = unseen_ms.pop(None, 0)
+    longest = sorted(unseen_ms, key=lambda pk: (-unseen_ms[pk], pk))[:MAX_JOBS]
+    jobs = Job.objects.select_related("team").in_bulk(longest)
+    of_jobs = [(jobs[pk], unseen_ms[pk]) for pk in longest]
+    return [*of_jobs, (None, rest_ms)] if rest_ms else of_jobs
 
 
 def _with_errors(finding: Finding, job_ids: Collection[int]) -> dict[int, tuple[int, int]]:

@@ -12,12 +12,14 @@ from django.utils import timezone
 from fleetwatch.demo import demo_decisions, demo_fixes, demo_incidents, demo_reports, fleet
 from fleetwatch.demo.services import Chapter, missing_chapters, of_faults, store
 from fleetwatch.diagnosis.findings import noted_facts
+from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
 # for the worker to diagnose what was told; on a slow machine minutes
 LOOKS_EVERY_S = 5.0
 LOOKS = 360
+MAX_HOURS = 1_000  # of nodes that had faults, posted before what fired is told
 MOST_FINDINGS = 2_000  # whose steps are measured at once: the worker takes some a minute
 
 
@@ -54,6 +56,8 @@ class Command(HubCommand):
         asked = {"gpus": options["gpus"], "days": options["days"], "until": until}
         if options["fixes"]:
             self._store(of_faults(missing_chapters(**asked)))
+            # rules on faults judge by what the ledger has of them
+            ledger.post(timezone.now(), MAX_HOURS)
             self._tell_incidents()
         self._store(missing_chapters(**asked))
         self._say("history is complete")
