@@ -15,7 +15,14 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, SLOWED
 from fleetwatch.diagnosis.causes.gpu_fault import OF_APPLICATIONS
-from fleetwatch.diagnosis.findings import clock_losses, evidence, machine_episodes, machine_findings
+from fleetwatch.diagnosis.findings import (
+    clock_losses,
+    evidence,
+    inbox,
+    machine_episodes,
+    machine_findings,
+)
+from fleetwatch.diagnosis.findings.back_again import back_since
 from fleetwatch.diagnosis.findings.clock_losses import ClockLoss
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
@@ -44,6 +51,7 @@ class PlaceRow:
     is_range: bool  # what could have been used is a range; else all that is affected is shown
     clock_loss: ClockLoss | None = None  # of slowed GPUs, beside what the ledger counts
     slowed: SlowedEnd | None = None  # of these until when they were
+    back_ms: int | None = None  # of failed ones since when they work again, by their driver
 
     @property
     def finding(self) -> Finding:
@@ -51,20 +59,23 @@ class PlaceRow:
 
     @property
     def has_three_figures(self) -> bool:
-        """Of the head of its page: what is at stake, what it took, and how sure that is."""
-        has_clock = self.clock_loss is not None and self.clock_loss.held_ms > 0
-        return (self.is_range or not self.cause.machine.worth) and not has_clock
+        """Of the head of its page, but for what a lower clock cost: what is at stake, what it took,
+        and how sure that is.
+        """
+        return self.is_range or not self.cause.machine.worth
 
     @property
     def title(self) -> str:
         """Its cause, in the past where its node was heard since without it."""
         is_past = is_heard_since(self.finding) if self.slowed is None else self.slowed.is_over
+        is_past = is_past or self.back_ms is not None
         return (is_past and self.cause.machine.past) or self.cause.title
 
     @property
     def last_ms(self) -> int:
         """Until when it was seen."""
-        return self.finding.last_ms if self.slowed is None else self.slowed.until_ms
+        last_ms = self.finding.last_ms if self.slowed is None else self.slowed.until_ms
+        return last_ms if self.back_ms is None else min(last_ms, self.back_ms)
 
 
 def is_heard_since(finding: Finding) -> bool:
@@ -80,13 +91,16 @@ def row(line: Line) -> PlaceRow:
 
 
 def rows(lines: Sequence[Line], interval: Interval) -> list[PlaceRow]:
-    """Each in its words; of slowed GPUs with what the clock cost, and until when they were."""
+    """Each in its words; of slowed GPUs with what the clock cost, and until when they were; of
+    failed ones since when they work again.
+    """
     findings = [line.finding for line in lines]
     losses = clock_losses.of_findings(findings, interval)
     ends = slowed_ends(findings)
+    back = back_since((finding, finding.last_ms) for finding in findings)
     return [
-        replace(row(line), clock_loss=losses.get(line.finding.pk), slowed=ends.get(line.finding.pk))
-        for line in lines
+        replace(row(line), clock_loss=losses.get(pk), slowed=ends.get(pk), back_ms=back.get(pk))
+        for line, pk in ((line, line.finding.pk) for line in lines)
     ]
 
 
@@ -95,6 +109,7 @@ def going_on(lines: Sequence[Line], *, since_ms: int) -> list[Line]:
     lately = [line for line in lines if line.finding.last_ms >= since_ms]
     ends = slowed_ends(line.finding for line in lately)
     over = {pk for pk, end in ends.items() if end.is_over}
+    over |= back_since((line.finding, line.finding.last_ms) for line in lately).keys()
     return [line for line in lately if line.finding.pk not in over]
 
 
@@ -102,8 +117,10 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
     affected = machine_findings.affected(finding, interval)
+    shown = rows([seen.line], interval)[0]
     return {
-        "row": rows([seen.line], interval)[0],
+        "row": shown,
+        **_clock(shown, interval),
         **_past(finding, affected, period),
         **_hurt(finding, period),
         "unseen_jobs": machine_findings.unseen_jobs(finding, interval),
@@ -116,6 +133,17 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "others": _others(finding, period),
         "is_whole": period.interval == machine_findings.whole(finding),
     }
+
+
+def _clock(shown: PlaceRow, interval: Interval) -> dict[str, Any]:
+    """What the lower clock of slowed GPUs cost in all, None where the interval has all of it; and
+    whether it cost anything.
+    """
+    finding = shown.finding
+    every = inbox.longer(finding, interval) if finding.cause == SLOWED else None
+    in_all = clock_losses.of_findings([finding], every).get(finding.pk) if every else None
+    losses = [loss for loss in (shown.clock_loss, in_all) if loss is not None]
+    return {"loss_in_all": in_all, "has_clock": any(loss.held_ms > 0 for loss in losses)}
 
 
 def _hurt(finding: Finding, period: Period) -> dict[str, Any]:

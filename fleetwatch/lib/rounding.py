@@ -10,7 +10,7 @@ IN_DOLLARS_FROM = Decimal("99.995")  # $; what is less has cents
 ALL = 100  # %
 SHARE_DIGITS = 9  # of percent: what sums of dollars and floats lose of all is far below
 MOST_OF_ALL = Decimal("99.9")  # %; what is not all is never more
-WIDE = 20  # times its low end: such a range says only how much it may be
+WIDE = 100  # times its low end: that is lost in what the high one is rounded by
 
 
 def usd(value: Decimal | float) -> str:
@@ -57,7 +57,7 @@ def about_range(low: Decimal | float, high: Decimal | float) -> str:
 
 def roughly(low: Decimal, high: Decimal) -> str:
     """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
-    sum, that sum, and "up to $584" where they are too far apart to say anything.
+    sum, that sum, and "up to $584" where the low one is lost in its rounding.
     """
     if low == high:
         return usd(high)

@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.utils.html import escape
 
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard.machine_pages import in_ranges
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
@@ -19,7 +21,7 @@ from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -275,7 +277,10 @@ def test_short_faults_are_told_as_several_and_not_as_one_since_the_first(admin):
     of_node = problems_of(admin, "/nodes/n1")
 
     for told in (several, of_node):
-        assert "2 times, last Fri 20 Nov, 10:05 first Fri 20 Nov, 07:00; over" in told
+        assert (
+            "2 times in all, an hour and more apart, last Fri 20 Nov, 10:05 first Fri 20 Nov, 07:00; over"
+            in told
+        )
     assert "times" not in alone
     assert "Fri 20 Nov, 10:00 over here since Fri 20 Nov, 11:00" in alone
 
@@ -334,6 +339,41 @@ def test_each_outage_has_its_begin_its_end_and_its_dollars_and_a_job_the_one_tha
     jobs = page[page.index("Affected jobs") :]
     assert "outage of Fri 20 Nov, 10:00" in jobs
     assert "outage of Wed 18 Nov" not in jobs
+
+
+def test_an_outage_that_a_period_cuts_ends_when_it_did_and_takes_what_is_within(admin):
+    broken = two_outages()
+    until = (NOW - 1.5 * HOUR).strftime("%Y-%m-%dT%H:%M")
+
+    page = tight(admin.get(f"/findings/{broken.pk}?from=now-3d&to={until}").content.decode())
+
+    table = page[page.index("<h3>2 outages</h3>") :]
+    row = re.sub(r"<[^>]+>", " ", table.split("<tr>")[2]).split()
+    assert " ".join(row) == "Fri 20 Nov, 10:00 goes on GPU 3 0.50 $1.00"
+
+    Node.objects.update(last_ms=to_ms(NOW + 2 * HOUR))
+    page = tight(admin.get(f"/findings/{broken.pk}?from=now-3d&to={until}").content.decode())
+
+    table = page[page.index("<h3>2 outages</h3>") :]
+    row = re.sub(r"<[^>]+>", " ", table.split("<tr>")[2]).split()
+    assert " ".join(row) == "Fri 20 Nov, 10:00 Fri 20 Nov, 12:00 GPU 3 0.50 $1.00"
+
+
+def test_the_inbox_has_a_mended_gpu_as_its_page_does_from_the_minute_on(admin):
+    broken = two_outages()
+    back_ms = to_ms(NOW) - 5 * 60_000
+    event = {"node": broken.node, "gpu": gpu(3), "text": ""}
+    HealthEvent.objects.create(kind="gpu_lost", at_ms=to_ms(NOW) - 2 * HOUR_MS, **event)
+
+    before = in_text(tight(admin.get("/findings?cause=gpu_fault").content.decode()))
+    HealthEvent.objects.create(kind="gpu_back", at_ms=back_ms, **event)
+    after = in_text(tight(admin.get("/findings?cause=gpu_fault").content.decode()))
+    now = in_text(tight(admin.get("/findings?when=now").content.decode()))
+
+    assert f"{escape(BY_CODE['gpu_fault'].title)}: n1" in before
+    assert "Was broken: n1" in after
+    assert "Fri 20 Nov, 11:55" in after
+    assert "n1" not in now.partition("Machines and queue")[2]
 
 
 def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_took_before(admin):

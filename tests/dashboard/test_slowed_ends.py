@@ -53,6 +53,24 @@ def pages(client, finding: Finding, now: datetime) -> dict[str, str]:
         }
 
 
+def test_of_a_period_without_it_the_lower_clock_says_what_it_cost_in_all(admin):
+    rate("4.00")
+    had("throttled", 0, 25)
+    finding, now = looked(59)
+
+    with time_machine.travel(now, tick=False):
+        whole, before = (
+            in_text(tight(admin.get(f"/findings/{finding.pk}{query}").content.decode()))
+            for query in ("", "?from=2026-11-19T00:00&to=2026-11-19T12:00")
+        )
+
+    cost = whole.partition("Lost by the lower clock ≤ ")[2].split()[0]
+    assert cost.startswith("$")
+    assert f"Lost by the lower clock – nothing in the period above (in all ≤ {cost} )" in " ".join(
+        before.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("otherwise", "minute", "is_over"),
     [

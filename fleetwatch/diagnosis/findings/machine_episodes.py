@@ -87,8 +87,9 @@ def outages(finding: Finding, interval: Interval, *, now: datetime) -> Outages:
     """
     if finding.cause not in FAILURES or finding.node_id is None:
         return Outages()
-    by_hour = _hours(finding, interval)
-    within = [each for each in _parted(list(by_hour)) if each.end > interval.start]
+    by_hour = _hours(finding, interval.start)
+    parted = _parted(list(by_hour))
+    within = [each for each in parted if each.start < interval.end and each.end > interval.start]
     shown = within[-MAX_OUTAGES:]
     edges = _edges(finding, shown)
     rows = [
@@ -110,10 +111,12 @@ def _took(finding: Finding, hours: Interval, interval: Interval, now: datetime) 
     return line_of(finding, part, now=now).caused
 
 
-def _hours(finding: Finding, interval: Interval) -> dict[datetime, list[GPU]]:
-    """By the hour, in order, the GPUs that could not work, from its first hour on."""
-    first = min(floor_hour(from_ms(finding.first_ms)), interval.start)
-    entries = kept_entries(finding).filter(start__gte=first, start__lt=interval.end)
+def _hours(finding: Finding, from_: datetime) -> dict[datetime, list[GPU]]:
+    """By the hour, in order, the GPUs that could not work: from its first one, or `from_` if that
+    is before it, to its last, as an outage may go on after a period.
+    """
+    first = min(floor_hour(from_ms(finding.first_ms)), from_)
+    entries = kept_entries(finding).filter(start__gte=first)
     rows = list(entries.order_by("start", "gpu__index").values_list("start", "gpu"))
     gpus = GPU.objects.in_bulk({gpu_id for _, gpu_id in rows})
     by_hour: dict[datetime, list[GPU]] = defaultdict(list)

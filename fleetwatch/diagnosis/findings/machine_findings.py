@@ -24,6 +24,7 @@ from fleetwatch.diagnosis.cause_totals import (
     nothing,
 )
 from fleetwatch.diagnosis.causes import BLIND, FAILURES, OF_CAPACITY, OF_STATES, SLOWED
+from fleetwatch.diagnosis.findings.back_again import back_since
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
@@ -38,7 +39,6 @@ from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.ledger.judgement import outages
 from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.posted_gpus import outages_of
 from fleetwatch.lib.intervals import (
@@ -63,8 +63,6 @@ HOUR = timedelta(hours=1)
 OFF_THE_BUS = 79  # XID of a GPU that its driver lost
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
-# Events that say whether a GPU works.
-_OF_WORK = Q(kind__in=outages.OF_WORK) | Q(kind="xid", code__in=outages.RESET_XIDS)
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
 # before.
 _HOLDERS = (
@@ -270,22 +268,10 @@ def _over_ms(finding: Finding, last_ms: int, which: Q) -> int | None:
     if finding.cause == SLOWED:
         slowed = slowed_end(finding, last_ms, which)
         return slowed.until_ms if slowed.is_over else None
-    back_ms = _back_since_ms(finding, which) if finding.cause in FAILURES else None
-    if back_ms is not None and last_ms <= back_ms + HOUR_MS:
+    back_ms = back_since([(finding, last_ms)], which).get(finding.pk)
+    if back_ms is not None:
         return back_ms
     return last_ms if last_ms < node.last_ms - HOUR_MS else None
-
-
-def _back_since_ms(finding: Finding, which: Q) -> int | None:
-    """Since when the driver says of each GPU that it spoke of that it is back; None where it does
-    not of one, or spoke of none at all. What says nothing of that, as a remapped row, is passed by.
-    """
-    events = HealthEvent.objects.filter(
-        which, _OF_WORK, node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS
-    ).order_by("gpu", "-at_ms", "-pk")
-    last = list(events.distinct("gpu"))
-    are_back = bool(last) and all(outages.says_it_works(event) for event in last)
-    return max(event.at_ms for event in last) if are_back else None
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
