@@ -366,7 +366,7 @@ def test_the_inbox_has_a_mended_gpu_as_its_page_does_from_the_minute_on(admin):
     HealthEvent.objects.create(kind="gpu_lost", at_ms=to_ms(NOW) - 2 * HOUR_MS, **event)
 
     before = in_text(tight(admin.get("/findings?cause=gpu_fault").content.decode()))
-    HealthEvent.objects.create(kind="gpu_back", at_ms=back_ms, **event)
+    HealthEvent.objects.create(kind="gpu_ok", at_ms=back_ms, **event)
     after = in_text(tight(admin.get("/findings?cause=gpu_fault").content.decode()))
     now = in_text(tight(admin.get("/findings?when=now").content.decode()))
 
