@@ -526,7 +526,7 @@ class TestInbox:
         shown = text(admin, "/alerts")
 
         assert "Nobody notified: maintenance until 18:00" in shown
-        assert "over 15 minutes old when it arrived" in shown
+        assert "it was more than 15 minutes old when it arrived" in shown
 
     def test_an_empty_one_says_so(self, admin):
         assert "All clear" in text(admin, "/alerts")

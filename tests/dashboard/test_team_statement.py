@@ -1,11 +1,12 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 
 import pytest
+import time_machine
 from django.test import Client
 
 from fleetwatch.accounts import people
@@ -198,6 +199,16 @@ def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october)
     assert "is not computed yet" in text(finance.get("/teams/nlp/2026-11"))
     Team.objects.create(slug="new")
     assert "is not computed yet" in text(finance.get("/teams/new", follow=True))
+
+
+def test_on_the_first_of_a_month_a_team_without_a_statement_leads_to_the_month_before(october):
+    Team.objects.create(slug="new")
+    finance = client_of("finance")
+
+    with time_machine.travel(datetime(2026, 12, 1, 4, tzinfo=UTC), tick=False):
+        assert finance.get("/teams/new")["Location"] == "/teams/new/2026-11"
+    with time_machine.travel(datetime(2026, 12, 2, 4, tzinfo=UTC), tick=False):
+        assert finance.get("/teams/new")["Location"] == "/teams/new/2026-12"
 
 
 def test_of_a_month_before_anything_was_recorded_there_is_no_statement_and_it_says_since_when(

@@ -45,11 +45,14 @@ NOT_THEIRS = "a statement is approved and sent by finance and the team's leads"
 @never_cache
 @takes()
 def team(request: HttpRequest, slug: str) -> HttpResponse:
-    """The team's newest statement; the running month where there is none."""
+    """The team's newest statement; where there is none the newest month that can have one, which
+    on the first of a month is the one before.
+    """
     of = existing(visible_teams().filter(slug=slug).first())
-    every = team_months.newest(of.slug)
-    name = every[0].name if every else months.name_at(timezone.now(), zone())
-    return redirect("team_statement", slug=of.slug, month=name)
+    stored = [each.name for each in team_months.newest(of.slug)[:1]]
+    possible = stored or sorted(_known_months(of), reverse=True)
+    month = possible[0] if possible else months.name_at(timezone.now(), zone())
+    return redirect("team_statement", slug=of.slug, month=month)
 
 
 @require_GET

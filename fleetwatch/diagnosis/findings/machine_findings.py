@@ -357,8 +357,8 @@ def unseen_jobs(finding: Finding, interval: Interval) -> list[tuple[Job | None, 
     rest_ms = unseen_ms.pop(None, 0)
     longest = sorted(unseen_ms, key=lambda pk: (-unseen_ms[pk], pk))[:MAX_JOBS]
     jobs = Job.objects.select_related("team").in_bulk(longest)
-    of_jobs = [(jobs[pk], unseen_ms[pk]) for pk in longest]
-    return [*of_jobs, (None, rest_ms)] if rest_ms else of_jobs
+    shares: list[tuple[Job | None, int]] = [(jobs[pk], unseen_ms[pk]) for pk in longest]
+    return [*shares, (None, rest_ms)] if rest_ms else shares
 
 
 def _with_errors(finding: Finding, job_ids: Collection[int]) -> dict[int, tuple[int, int]]:
