@@ -35,6 +35,7 @@ from fleetwatch.lib.intervals import (
     from_ms,
     to_ms,
 )
+from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.frames import Frame
@@ -208,6 +209,7 @@ def _whole_run(owner: Owner, run: Ints, posted: Iterable[RunSpan]) -> Span:
     )
 
 
+@read_once
 def _family(gpu: GPU) -> list[int]:
     """The GPU's rows with all nodes that it was with, and those of its MIG instances."""
     rows = GPU.objects.filter(Q(uuid=gpu.uuid) | Q(parent__uuid=gpu.uuid))
@@ -370,17 +372,22 @@ def posted_until(gpu: GPU, interval: Interval) -> datetime | None:
 
 
 def newest(
-    gpu: GPU, interval: Interval, *, job_id: int | None = None, states: States = None
+    gpu: GPU,
+    interval: Interval,
+    *,
+    at_most: timedelta = MAX_SPAN,
+    job_id: int | None = None,
+    states: States = None,
 ) -> Interval:
-    """The newest part of the interval that can be explained at once and has something to explain,
-    from a clock hour on.
+    """The newest part of the interval that is so long and has something to explain, from a clock
+    hour on.
     """
-    if interval.duration_ms <= MAX_SPAN_MS:
+    if interval.end - interval.start <= at_most:
         return interval
     entries = _of(Entry, gpu, (floor_hour(interval.start), interval.end), job_id, states)
     last = entries.aggregate(last=Max("start"))["last"]
     end = interval.end if last is None else min(interval.end, floor_hour(last) + HOUR)
-    earliest = from_ms(ceil_hour_ms(to_ms(end) - MAX_SPAN_MS))
+    earliest = from_ms(ceil_hour_ms(to_ms(end - at_most)))
     return Interval(max(interval.start, earliest), end)
 
 

@@ -54,6 +54,7 @@ from fleetwatch.reports.waste import WasteReport
 from fleetwatch.reports.waste import to_csv as parts_csv
 
 UNTIL = "until"
+SHOWN_SPAN = timedelta(hours=3)  # at once; the API gives six: to word a window's rule takes as long
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 50
 MAX_STEPS = 62  # days of a period: two months
@@ -418,7 +419,7 @@ def _ways(
     if asked.start < shown.start:
         earlier = _within(request, shown.start)
     if next_start is not None and shown.end <= next_start < asked.end:
-        later = _within(request, min(next_start + explain.MAX_SPAN, asked.end))
+        later = _within(request, min(next_start + SHOWN_SPAN, asked.end))
     return {"earlier": earlier, "later": later}
 
 
@@ -437,7 +438,7 @@ def _query(request: HttpRequest, interval: Interval) -> str:
 
 @takes("gpu", "job", "state", UNTIL, *PERIOD)
 def _of_gpu(request: HttpRequest) -> HttpResponse:
-    """`?gpu=&from=&to=[&job=][&state=][&until=]`: the newest 6 hours of a longer period, or those
+    """`?gpu=&from=&to=[&job=][&state=][&until=]`: the newest 3 hours of a longer period, or those
     that end by `until` (ms); with an empty job what no job held. Who does not see everything names
     a job, all of whose time is his to see.
     """
@@ -446,7 +447,7 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
     which = _which(holder, states)
-    interval = explain.newest(gpu, _up_to(request, period.so_far), **which)
+    interval = explain.newest(gpu, _up_to(request, period.so_far), at_most=SHOWN_SPAN, **which)
     later = explain.next_start(gpu, interval.end, **which)
     context = {"gpu": gpu, **_asked_for(job, holder, states)}
     context |= _shown(request, period, interval, states, gpu)
