@@ -19,6 +19,7 @@ from fleetwatch.alerts.measuring.month_drivers import (
 )
 from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.cause_look import WASTING
 from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.posted import posted_hour
@@ -160,7 +161,7 @@ def _jobs(held: Look, telling: "_Telling") -> DriverKind:
 def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind:
     causes = diagnosis.waste_by_cause(interval, scope=scope).lines
     usd = exact_sum(map(_wasted_usd, causes))
-    address = telling.page("findings", status="all")
+    address = telling.page("waste", group_by="cause")
     return DriverKind("Causes of waste", usd, telling.causes(causes), address)
 
 
@@ -184,10 +185,11 @@ class _Telling:
         return self._drivers("job", groups, lambda group: self.page("job", group.key))
 
     def causes(self, groups: Iterable[Group]) -> list[Driver]:
-        """Of causes what each wasted, with their findings."""
+        """Of causes what each wasted, and where: that has their dollars, and leads to findings."""
 
         def address(group: Group) -> str:
-            return self.page("findings", cause=group.key, status="all")
+            of = {"cause": group.key} if group.key in WASTING else {"group_by": "cause"}
+            return self.page("waste", **of)
 
         return self._drivers(CAUSE, groups, address, of=_wasted_usd)
 

@@ -4,27 +4,30 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 
 from fleetwatch.alerts.conditions import gpu_slowed
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
+from fleetwatch.diagnosis.findings.back_again import EVERY, back_ms, events_of_work, has_failed
 from fleetwatch.diagnosis.slowed_cells import goes_on, otherwise_until, slowed_parts
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry.models import HealthEvent
 
 # since when a GPU is slowed, or until when it was
 Slowed = tuple[int | None, int | None]
-RECOVERED = ("gpu_ok", "driver_ok", "resumed")
+RECOVERED = Q(kind__in=("gpu_ok", "driver_ok", "resumed")) | Q(kind="recovery_action", code=0)
+LOOKS_BACK_MS = 30 * 24 * HOUR_MS  # for when a GPU failed that works again
 
 
 @dataclass(frozen=True, slots=True)
 class GPUHealth:
     """`wrong` says why no job can use the GPU, since when; "" while jobs can. `faults` are what its
-    driver reported in the period, the last at `last_ms`. `slowed_ms`: since when heat or power
+    driver reported in the period, the last at `last_ms`; `works_ms`: since when it works again, if
+    that was said last in the period. `slowed_ms`: since when heat or power
     slows it, by diagnosis or an incident that fires; where it did in the period and does no more,
     until when (`slowed_until_ms`).
     """
@@ -35,6 +38,7 @@ class GPUHealth:
     last_ms: int | None
     slowed_ms: int | None = None
     slowed_until_ms: int | None = None
+    works_ms: int | None = None
 
 
 def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
@@ -42,11 +46,15 @@ def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
     broken = {each.gpu.pk: each for each in broken_gpus(node)}
     reported = _reported(node, interval)
     slowed = _slowed(node, interval)
+    works = _works_again(node, interval)
     return {
         gpu_id: _health(
-            broken.get(gpu_id), reported.get(gpu_id, (0, None)), slowed.get(gpu_id, (None, None))
+            broken.get(gpu_id),
+            reported.get(gpu_id, (0, None)),
+            slowed.get(gpu_id, (None, None)),
+            works.get(gpu_id),
         )
-        for gpu_id in broken.keys() | reported.keys() | slowed.keys()
+        for gpu_id in broken.keys() | reported.keys() | slowed.keys() | works.keys()
     }
 
 
@@ -106,16 +114,26 @@ def _reported(node: Node, interval: Interval) -> dict[int, tuple[int, int]]:
     """By GPU how many faults were reported in the interval, and when the last was."""
     faults = HealthEvent.objects.filter(
         node=node, gpu__isnull=False, at_ms__gte=interval.start_ms, at_ms__lt=interval.end_ms
-    ).exclude(kind__in=RECOVERED)
+    ).exclude(RECOVERED)
     rows = faults.values_list("gpu_id").annotate(Count("pk"), Max("at_ms"))
     return {gpu_id: (count, last_ms) for gpu_id, count, last_ms in rows}
+
+
+def _works_again(node: Node, interval: Interval) -> dict[int, int]:
+    """By GPU since when, of those that failed and were said to work again in the interval."""
+    start_ms = interval.start_ms - LOOKS_BACK_MS
+    until_then = Q(node=node, at_ms__gte=start_ms, at_ms__lt=interval.end_ms)
+    failed = filter(lambda of: has_failed(of[1]), events_of_work(until_then, EVERY).items())
+    works = ((gpu_id, back_ms(events)) for gpu_id, events in failed)
+    return {gpu_id: at_ms for gpu_id, at_ms in works if at_ms and at_ms >= interval.start_ms}
 
 
 def _health(
     broken: BrokenGPU | None,
     reported: tuple[int, int | None],
     slowed: Slowed,
+    works_ms: int | None,
 ) -> GPUHealth:
     if broken is None:
-        return GPUHealth("", None, *reported, *slowed)
+        return GPUHealth("", None, *reported, *slowed, works_ms)
     return GPUHealth(fault_in_words(broken.reason), broken.since_ms, *reported, *slowed)

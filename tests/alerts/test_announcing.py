@@ -137,7 +137,7 @@ def test_nobody_acknowledges_it_the_owner_again_the_team_the_operators():
     first = Delivery.objects.get(address="U0ANA", key__endswith="/opened").message
     assert first["title"].startswith("idle · ")
     whats = [each.what for each in sends(Incident.objects.get())]
-    assert whats == ["escalation", "escalation", "reminder with the escalation", "opened"]
+    assert whats == ["escalation", "escalation", "reminder", "opened"]
     kinds = [event.kind for event in timeline(Incident.objects.get())]
     assert kinds == ["fired", "told_opened", "told_reminder", "told_step", "told_step"]
 

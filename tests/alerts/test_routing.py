@@ -115,6 +115,13 @@ def test_each_is_told_why_it_is_they():
     )
 
 
+def test_operators_that_were_told_for_the_unowned_are_those_who_did_not_acknowledge_it():
+    operators = replace(ROUTES, operators=ROUTES.unowned)
+    *_, last = rungs(replace(MATTER, person=None, team_id=None), operators)
+
+    assert (last.step, last.destinations[0].why) == (Step.OPERATORS, "nobody acknowledged it")
+
+
 def test_the_next_step_is_the_next_that_reaches_somebody():
     without_team = rungs(replace(MATTER, team_id=None), ROUTES)
 

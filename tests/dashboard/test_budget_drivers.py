@@ -170,16 +170,33 @@ def test_a_month_that_is_recorded_in_part_says_since_when(admin, spending):
     assert "nothing is recorded before 20 Nov" in page.partition("What drives it")[2]
 
 
-def test_what_to_do_first_names_the_largest_cause_with_its_findings(admin, spending):
+def test_what_to_do_first_names_the_largest_cause_with_its_dollars(admin, spending):
     page = tight(admin.get(f"/incidents/{budget_incident('fleet').pk}").content.decode())
 
     first = page.partition('id="first-steps"')[2].partition("</section>")[0]
-    assert 'Begin with<a class="link" href="/findings?cause=' in first
+    # of what has no known cause there are no findings: the list of all causes has its dollars
+    assert 'Begin with<a class="link" href="/waste?group_by=cause&amp;from=' in first
     assert "the largest cause of waste:" in first
     assert 'href="/findings?status=open&amp;from=' in first
-    assert 'href="/budgets/fleet?from=' in first
+    assert 'href="/budgets/fleet"' in first
     assert ">The budget's page</a>" in first
     assert "$4.00" in first
+
+
+def test_a_cause_leads_to_what_it_wasted_in_these_days(admin, spending):
+    for each in Entry.objects.filter(state="stalled").select_related("gpu", "job"):
+        of_hour = {"of": each.job, "on": each.gpu, "start": each.start}
+        cause("data_starved", **of_hour, waste="stalled_probable_ms")
+
+    (line,) = [
+        each
+        for each in drivers(admin, budget_incident("fleet")).lines
+        if each.name == title("data_starved")
+    ]
+    shown = admin.get(line.address)
+
+    assert line.address.startswith("/waste?cause=data_starved&from=")
+    assert shown.context["totals"].wasted_usd == line.usd
 
 
 def test_a_rule_that_is_newer_than_what_it_says_fired_when_it_was_raised(admin, spending):

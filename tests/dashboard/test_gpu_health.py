@@ -30,7 +30,29 @@ def test_faults_of_the_period_are_counted_with_the_last(gpu):
     for ago_ms, kind in ((1, "gpu_ok"), (2, "xid"), (3, "gpu_lost"), (24 * HOUR_MS + 1, "xid")):
         reported(gpu, kind, ago_ms)
 
-    assert health_of(gpu.node, DAY) == {gpu.pk: GPUHealth("", None, 2, NOW_MS - 2)}
+    assert health_of(gpu.node, DAY) == {
+        gpu.pk: GPUHealth("", None, 2, NOW_MS - 2, works_ms=NOW_MS - 1)
+    }
+
+
+def test_a_gpu_that_works_again_says_since_when_whatever_its_agent_says_at_its_next_beginnings(gpu):
+    """It failed before the day; the agent began twice since."""
+    reported(gpu, "gpu_lost", 30 * HOUR_MS)
+    reported(gpu, "gpu_ok", 6 * HOUR_MS)
+    for ago in (4, 2):
+        reported(gpu, "recovery_action", ago * HOUR_MS, code=0)
+
+    assert health_of(gpu.node, DAY) == {
+        gpu.pk: GPUHealth("", None, 0, None, works_ms=NOW_MS - 6 * HOUR_MS)
+    }
+    last_hours = Interval(from_ms(NOW_MS - 5 * HOUR_MS), factories.NOW)
+    assert health_of(gpu.node, last_hours) == {}
+
+
+def test_a_gpu_whose_agent_begins_has_no_fault(gpu):
+    reported(gpu, "recovery_action", HOUR_MS, code=0)
+
+    assert health_of(gpu.node, DAY) == {}
 
 
 def test_a_broken_gpu_says_why_and_since_when(gpu):

@@ -174,7 +174,10 @@ class TestPage:
         one = incident(group=group)
         channel = Channel.objects.create(kind="email", name="mail", config=b"", created_at=NOW)
         sent = {"channel": channel, "address": "bo@there.example", "created_at": NOW}
-        Notification.objects.create(kind="reminder", group=group, step=1, due_at=NOW, **sent)
+        for kind, address in (("reminder", "bo@there.example"), ("step", "ops@there.example")):
+            Notification.objects.create(
+                kind=kind, group=group, step=1, due_at=NOW, **sent | {"address": address}
+            )
         of_group = f"group/{group.pk}"
         for key in ("step/1", "reminder/2"):
             Delivery.objects.create(
@@ -359,7 +362,7 @@ class TestPage:
         of_first, of_second = (text(admin, f"/incidents/{each.pk}") for each in (first, second))
 
         assert f"names #{second.pk} since, which joined its group" in of_first
-        assert f"a further notice of #{first.pk}, whose group this one joined" in of_second
+        assert f"was sent a notice of #{first.pk}, whose group this one joined" in of_second
 
     def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
         labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}

@@ -110,6 +110,16 @@ def test_data_that_came_late_says_by_how_much(admin):
     assert "its limit was reached Fri 20 Nov, 02:00, its data came 9 h 50 m late" in shown
 
 
+def test_data_that_came_after_it_was_raised_is_no_reason(admin):
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
+    node = make_node("gpu-99")
+    starts = [to_ms(FIRED_AT) - 10_000, to_ms(FIRED_AT)]
+    late = {"starts": starts, "boot_start_ms": starts[0] - 60_000}
+    store(node, make_batch(node, **late), received_at=RAISED_AT + timedelta(seconds=1))
+
+    assert "data came" not in timeline(admin, facts={"labels": {"node": ("gpu-99",)}})
+
+
 @pytest.mark.parametrize(("set_at", "says"), [(RAISED_AT, True), (FIRED_AT, False)])
 def test_a_budget_that_was_spent_before_it_was_set_says_that(admin, set_at, says):
     month = NOW.date().replace(day=1)

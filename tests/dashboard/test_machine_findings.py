@@ -375,6 +375,16 @@ def test_the_inbox_has_a_mended_gpu_as_its_page_does_from_the_minute_on(admin):
     assert "Fri 20 Nov, 11:55" in after
     assert "n1" not in now.partition("Machines and queue")[2]
 
+    # the agent begins anew: it says of each GPU that it works
+    for number in (2, 3):
+        begun = event | {"gpu": gpu(number)}
+        HealthEvent.objects.create(
+            kind="recovery_action", code=0, at_ms=to_ms(NOW) - 60_000, **begun
+        )
+    later = in_text(tight(admin.get("/findings?cause=gpu_fault").content.decode()))
+
+    assert "Fri 20 Nov, 11:55" in later
+
 
 def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_took_before(admin):
     broken = two_outages()

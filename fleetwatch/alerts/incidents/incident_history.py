@@ -10,8 +10,10 @@ from fleetwatch.alerts.measuring.cause_words import LIKELY, OF_SEVERAL
 from fleetwatch.alerts.messaging.earlier_notices import (
     CHANGED,
     CHANGES_EVERY,
+    OPENED,
     REACHED,
     RESOLVED,
+    is_first_of,
     named_before,
     why_changed,
     why_ended,
@@ -104,7 +106,8 @@ def sends(incident: Incident) -> list[Send]:
 
 def _say_why(notes: Iterable[Notification], incident: Incident) -> None:
     """In memory alone, of ends as the timeline has it, and of notices that went out again for
-    others: a row is its group's, and may tell of several.
+    others: a row is its group's, and may tell of several. To one that it names first it is the
+    notice that it is there.
     """
     rows = list(notes)
     for at, row in enumerate(rows):
@@ -113,6 +116,7 @@ def _say_why(notes: Iterable[Notification], incident: Incident) -> None:
             row.why = why_ended(incident.pk, (row.channel_id, row.address), before)
         elif row.kind == CHANGED:
             row.why = why_changed(incident.pk, row, before) or row.why
+            row.kind = OPENED if is_first_of(incident.pk, row, before) else row.kind
 
 
 def joined(incident: Incident) -> Joined | None:
@@ -242,23 +246,25 @@ def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notificati
     every = list(notified)
     of_moment = {_moment_of(each): each for each in every}
     newest = {(each.channel_id, each.address): each for each in every}
+    escalated_at = {each.created_at for each in every if each.kind == "step"}
     return [
         _sent(
             each,
-            _what(each, of_moment.get(_moment_of(each))),
+            _what(each, of_moment.get(_moment_of(each)), escalated_at),
             of_moment.get(_moment_of(each)) or newest.get((each.channel_id, each.address)),
         )
         for each in deliveries
     ]
 
 
-def _what(delivery: Delivery, note: Notification | None) -> str:
+def _what(delivery: Delivery, note: Notification | None, escalated_at: Collection[datetime]) -> str:
     """By its own note, as the timeline has it; without one by its key. A step of the escalation is
     a reminder to whom was told before.
     """
     key = delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0]
     kind = note.kind if note else key
-    return WITH_ESCALATION if (kind, key) == ("reminder", "step") else _kind(kind)
+    is_reminder = (kind, key) == ("reminder", "step")
+    return WITH_ESCALATION if is_reminder and delivery.created_at in escalated_at else _kind(kind)
 
 
 def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:

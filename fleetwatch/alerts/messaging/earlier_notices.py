@@ -11,6 +11,7 @@ CHANGES_EVERY = timedelta(hours=1)  # where nothing can be edited each is a mess
 REACHED = (Notification.State.SENT, Notification.State.DIGESTED)
 RESOLVED = "resolved"
 CHANGED = "changed"
+OPENED = "opened"
 Place = tuple[int, str]  # a channel's id and an address there
 Named = Mapping[Place, Sequence[int]]  # the ids, those that were named first first
 
@@ -27,12 +28,18 @@ def named_before(rows: Iterable[Notification]) -> Named:
     return {place: list(ids) for place, ids in named.items()}
 
 
+def is_first_of(incident_id: int, row: Notification, before: Named) -> bool:
+    """Whether it is the first there that names the incident."""
+    place = (row.channel_id, row.address)
+    return incident_id in row.shown and incident_id not in before.get(place, ())
+
+
 def why_changed(incident_id: int, row: Notification, before: Named) -> str:
     """Why a notice of its group went out again: for those that it names since. "" where none
     joined.
     """
     place = (row.channel_id, row.address)
-    if incident_id in row.shown and incident_id not in before.get(place, ()):
+    if is_first_of(incident_id, row, before):
         return why_joined(place, before)
     return names_since(place, row.shown, before)
 
@@ -46,7 +53,7 @@ def names_since(place: Place, shown: Iterable[int], before: Named) -> str:
 def why_joined(place: Place, before: Named) -> str:
     """Why a further notice names one that was in none there; "" where there was no other."""
     ids = before.get(place, ())
-    return f"a further notice of #{ids[0]}, whose group this one joined" if ids else ""
+    return f"was sent a notice of #{ids[0]}, whose group this one joined" if ids else ""
 
 
 def why_ended(incident_id: int, place: Place, named: Named) -> str:

@@ -3,10 +3,12 @@ channels, the operators'. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 NO_ACCOUNT = "no account was linked to"  # why it goes where the unowned goes
+NOBODY_BEFORE = "nobody before them acknowledged it"
+NOBODY = "nobody acknowledged it"
 
 
 class Step(IntEnum):
@@ -97,18 +99,26 @@ def rungs(matter: Matter, routes: Routes) -> list[Rung]:
     """
     owner = () if matter.person is None else (matter.person,)
     team = _team(matter, routes)
-    why = "nobody before them acknowledged it" if owner or team else _why_operators(matter)
+    why = NOBODY_BEFORE if owner or team else _why_operators(matter)
     steps = {
         Step.OWNER: owner,
         Step.AGAIN: owner,
         Step.TEAM: team,
-        Step.OPERATORS: _channels(routes.operators, why),
+        Step.OPERATORS: _once_more(_channels(routes.operators, why), team),
     }
     ladder = [Rung(step, several) for step, several in steps.items() if several]
     first = ladder[0] if ladder else Rung(Step.OPERATORS, ())
     always = _always(matter, routes, is_only=not ladder)
     both = Rung(first.step, _distinct([*first.destinations, *always]))
     return [rung for rung in (both, *ladder[1:]) if rung.destinations]
+
+
+def _once_more(
+    operators: tuple[Destination, ...], team: Sequence[Destination]
+) -> tuple[Destination, ...]:
+    """The operators, of whom those that were told as the team's are the ones who did not answer."""
+    before = {each.place for each in team}
+    return tuple(replace(each, why=NOBODY) if each.place in before else each for each in operators)
 
 
 def _why_operators(matter: Matter) -> str:

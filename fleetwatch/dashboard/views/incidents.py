@@ -373,8 +373,8 @@ def _rights(user: User, incident: Incident, now: datetime) -> Context:
 
 
 def _subject_url(user: User, breach: Breach, period: Period) -> str:
-    """The page of what it is about, over the time around it; "" where there is none, or not for
-    this reader.
+    """The page of what it is about, over the time around it where it takes a period; "" where there
+    is none, or not for this reader.
     """
     try:
         match = resolve(breach.path)
@@ -382,7 +382,8 @@ def _subject_url(user: User, breach: Breach, period: Period) -> str:
         return ""
     if not may_open(user, match) or not is_page_seen(breach):
         return ""
-    return f"{breach.path}?{_around(breach, period)}"
+    has_period = "from" in getattr(match.func, "parameters", ())
+    return f"{breach.path}?{_around(breach, period)}" if has_period else breach.path
 
 
 def _around(breach: Breach, period: Period, begun_ms: int = 0, over_ms: int | None = None) -> str:
