@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
@@ -11,6 +10,7 @@ from django.db.models import QuerySet
 from fleetwatch.dashboard import slowed_gpus
 from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.fault_ends import ended_by_fault, most_lost_usd
+from fleetwatch.dashboard.numbers import in_ranges
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, SLOWED
@@ -147,8 +147,8 @@ def _clock(shown: PlaceRow, interval: Interval) -> dict[str, Any]:
 
 
 def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
-    """The jobs that it hurt, each with those outages of failed GPUs that hit it; of slowed ones
-    what was measured of the one that was there last.
+    """The jobs that it hurt, each with those outages of failed GPUs that hit it, and all outages;
+    of slowed ones what was measured of the one that was there last.
     """
     hurt = machine_findings.hurt(finding, period.interval)
     outages = machine_episodes.outages(finding, period.interval, now=period.now)
@@ -161,8 +161,15 @@ def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
             for each in hurt
         ],
         "outages": outages,
+        "episodes": _episodes(finding),
         "evidence": evidence.evidence(_last(hurt), finding.cause) if is_measured else None,
     }
+
+
+def _episodes(finding: Finding) -> machine_episodes.Episodes | None:
+    """How often in all it was what happens anew; None of what is how a machine is."""
+    is_anew = bool(BY_CODE[finding.cause].machine.episode)
+    return machine_episodes.episodes(finding) if is_anew else None
 
 
 def _last(hurt: Sequence[machine_findings.Hurt]) -> Job:
@@ -194,15 +201,6 @@ def _numbers(gpus: Sequence[GPU]) -> str:
     if not 0 < len(indexes) == len(gpus) <= MAX_NUMBERS:
         return ""
     return f" GPU{'s'[: len(indexes) - 1]} {in_ranges(indexes)}"
-
-
-def in_ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order, of three and more in a row the first and the last: "0–3, 6, 7"."""
-    runs = groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0])
-    parts = [[number for _, number in run] for _, run in runs]
-    return ", ".join(
-        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
-    )
 
 
 def days_in_words(first: datetime, last: datetime) -> str:

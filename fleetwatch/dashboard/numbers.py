@@ -5,6 +5,7 @@ never 0.
 from collections.abc import Callable, Collection, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from functools import wraps
+from itertools import groupby
 from typing import Any
 
 from fleetwatch.figures.pricing import CENT, can_sum_to, exact_sum, lines
@@ -302,3 +303,12 @@ def short(value: float | str | None) -> str:
 def short_exact(value: float | str | None) -> str:
     """All its digits, for a title; "" where it is not known."""
     return "" if value is None else str(value)
+
+
+def in_ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order, of three and more in a row the first and the last: "0–3, 6, 7"."""
+    runs = groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0])
+    parts = [[number for _, number in run] for _, run in runs]
+    return ", ".join(
+        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )

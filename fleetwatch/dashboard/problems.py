@@ -69,7 +69,7 @@ class Problem:
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
     is_of_period: bool = False  # its dollars: else all so far
-    total_usd: Decimal | None = None  # in all, where it began before the period
+    total: Caused | None = None  # what it took in all, where it began before the period
     is_fault: bool = False  # a GPU can't work: what its head says
     is_capacity: bool = False  # found by diagnosis: time that could not work
     is_counted_above: bool = False  # its dollars are those of the fault's incident
@@ -280,7 +280,7 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
         since_ms=finding.first_ms,
         until_ms=until_ms,
         **_dollars(place, place.line.caused),
-        total_usd=_total_usd(place, period),
+        total=_total(place.finding, period),
         is_capacity=finding.cause in FAILURES,
         step=_step_of(place, until_ms),
         episodes=began,
@@ -317,7 +317,7 @@ def _of_affected(line: Line, each: Affected, period: Period) -> Problem:
         since_ms=to_ms(each.first),
         until_ms=until_ms,
         **_dollars(place, each.caused),
-        total_usd=_total_usd_of(place, each.gpu, period),
+        total=_total_of(line.finding, each.gpu, period),
         is_capacity=line.finding.cause in FAILURES,
         step=_step_of(place, until_ms),
         episodes=began,
@@ -387,17 +387,17 @@ def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:
     return {"usd": caused.held_usd, "saving": saving, "is_of_period": True}
 
 
-def _total_usd(place: PlaceRow, period: Period) -> Decimal | None:
-    """What its time cost in all; None where the period has all of it, or a range is told."""
-    total = None if place.is_range else inbox.in_all(place.finding, period.interval, now=period.now)
-    return None if total is None else total.caused.held_usd
+def _total(finding: Finding, period: Period) -> Caused | None:
+    """What it took in all; None where the period has all of it."""
+    total = inbox.in_all(finding, period.interval, now=period.now)
+    return None if total is None else total.caused
 
 
-def _total_usd_of(place: PlaceRow, gpu: GPU, period: Period) -> Decimal | None:
+def _total_of(finding: Finding, gpu: GPU, period: Period) -> Caused | None:
     """The same of one GPU."""
-    every = None if place.is_range else inbox.longer(place.finding, period.interval)
-    affected = machine_findings.affected(place.finding, every) if every else []
-    return next((each.caused.held_usd for each in affected if each.gpu.pk == gpu.pk), None)
+    every = inbox.longer(finding, period.interval)
+    affected = machine_findings.affected(finding, every) if every else []
+    return next((each.caused for each in affected if each.gpu.pk == gpu.pk), None)
 
 
 def _several(began: Episodes | None) -> Episodes | None:

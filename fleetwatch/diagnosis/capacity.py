@@ -58,7 +58,7 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
             "clusters": sorted(clusters),
             "of_nodes": list(_MACHINES),
             "conditions": [CONDITIONS.get(code, "") for code in _MACHINES],
-            "outbreaks": [code for code, machine in _MACHINES.items() if machine.is_outbreak],
+            "outbreaks": [code for code, machine in _MACHINES.items() if machine.episode],
             "slowed": SLOWED,
             "queue": QUEUE,
             "now_ms": to_ms(now),

@@ -143,6 +143,8 @@ class Facts:
     pauses: Pauses | None = None
     is_lost: bool = False  # a machine's driver lost one of the affected GPUs: XID 79
     again: tuple[tuple[str, str], ...] = ()  # GPUs that failed before, and how often, in words
+    # of a node that nobody saw the newest such time, in ms; no end of what goes on
+    gap: tuple[int, int | None] | None = None
     session: str = (
         ""  # of an interactive job what runs it, as session_kinds.py tells; "" = not known
     )
@@ -180,7 +182,7 @@ class Machine:
     past: str = ""
     past_sentence: str = ""
     of_cluster: bool = False
-    is_outbreak: bool = False  # it happens, each time anew; else it is how a machine is
+    episode: str = ""  # what each of its times is called, as it happens anew; "" = it is how it is
     is_failure: bool = False  # it ends its holder's job, and the driver says why
 
 

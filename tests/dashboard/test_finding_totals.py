@@ -58,6 +58,20 @@ def test_in_all_is_never_less_than_in_the_period_whose_last_hour_the_finding_end
 
 
 @pytest.mark.parametrize("address", ["/nodes/n1", f"/gpus/{UUID}"])
+def test_the_row_of_slowed_gpus_on_their_pages_has_both(admin, address):
+    """The ledger counts $0.12 of an hour."""
+    rate("4.00")
+    hot(50, 2, 1, on=3)
+    span = {"first_ms": to_ms(NOW) - 50 * HOUR_MS, "last_ms": to_ms(NOW) - HOUR_MS // 2}
+    place("throttled", node=gpu(3).node, **span)
+
+    page = in_text(admin, f"{address}?range=24h")
+
+    assert "$0.24 in this period $0.36 since 18 Nov 2026" in page
+    assert "$0.36 since" not in in_text(admin, f"{address}?range=7d")
+
+
+@pytest.mark.parametrize("address", ["/nodes/n1", f"/gpus/{UUID}"])
 def test_the_pages_of_its_node_and_of_its_gpu_have_the_same(admin, broken, address):
     page = in_text(admin, f"{address}?range=24h")
 
@@ -69,8 +83,8 @@ def test_a_jobs_finding_has_both(admin):
     rate("2.00")
     of = job(start_ms=to_ms(NOW) - 50 * HOUR_MS)
     for hours in (50, 2):
-        cause(of=of, on=gpu(1), start=NOW - hours * HOUR)
-    hold(gpu(1), of, hours_ago=50, hours=49)
+        cause(of=of, on=gpu(3), start=NOW - hours * HOUR)
+    hold(gpu(3), of, hours_ago=50, hours=49)
     address = f"/findings/{finding(of).pk}"
 
     page = in_text(admin, f"{address}?range=24h")

@@ -2,13 +2,14 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 import time_machine
 from django.utils.html import escape
 
 from fleetwatch.alerts.models import Rule
-from fleetwatch.dashboard.machine_pages import in_ranges
+from fleetwatch.dashboard.numbers import in_ranges
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
@@ -205,7 +206,7 @@ def test_a_node_and_its_gpus_say_what_is_wrong_with_each(admin):
     for page in (of_node, slow):
         # a quarter of the hour could be saved
         assert "$0.50" in page[page.index("Problems") : page.index("States and readings")]
-        assert f'href="/findings/{finding.pk}"' in page
+        assert f'href="/findings/{finding.pk}?from=now-24h&amp;to=now"' in page
         assert f'href="/incidents/{fires.pk}"' in page
         assert page.index("Problems") < page.index("States and readings")
     assert "Problems" not in well
@@ -332,31 +333,94 @@ def test_each_outage_has_its_begin_its_end_and_its_dollars_and_a_job_the_one_tha
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     assert "<b>2 outages</b>, the last since Fri 20 Nov, 10:00, the first Wed 18 Nov" in page
-    table = page[page.index("<h3>2 outages</h3>") :]
-    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:4]]
-    assert " ".join(rows[0]) == "Fri 20 Nov, 10:00 goes on GPU 3 2.00 $4.00"
-    assert " ".join(rows[1]) == "Wed 18 Nov, 10:00 Wed 18 Nov, 11:00 GPU 3 1.00 $2.00"
+    assert outages_of(page, "2 outages") == [
+        "Fri 20 Nov, 10:00 goes on GPU 3 2.00 $4.00",
+        "Wed 18 Nov, 10:00 Wed 18 Nov, 11:00 GPU 3 1.00 $2.00",
+    ]
     jobs = page[page.index("Affected jobs") :]
     assert "outage of Fri 20 Nov, 10:00" in jobs
     assert "outage of Wed 18 Nov" not in jobs
 
 
+def outages_of(page: str, heading: str) -> list[str]:
+    """The rows of the table under that heading, as text."""
+    assert heading in in_text(page)
+    rows = page[page.index("<h3>") :].partition("</table>")[0].split("<tr>")[2:]
+    return [in_text(row) for row in rows]
+
+
 def test_an_outage_that_a_period_cuts_ends_when_it_did_and_takes_what_is_within(admin):
     broken = two_outages()
     until = (NOW - 1.5 * HOUR).strftime("%Y-%m-%dT%H:%M")
+    address = f"/findings/{broken.pk}?from=now-3d&to={until}"
+    heading = "2 outages, as far as the period above has them"
 
-    page = tight(admin.get(f"/findings/{broken.pk}?from=now-3d&to={until}").content.decode())
+    page = tight(admin.get(address).content.decode())
 
-    table = page[page.index("<h3>2 outages</h3>") :]
-    row = re.sub(r"<[^>]+>", " ", table.split("<tr>")[2]).split()
-    assert " ".join(row) == "Fri 20 Nov, 10:00 goes on GPU 3 0.50 $1.00"
+    assert outages_of(page, heading)[0] == "Fri 20 Nov, 10:00 goes on GPU 3 0.50 $1.00"
 
     Node.objects.update(last_ms=to_ms(NOW + 2 * HOUR))
-    page = tight(admin.get(f"/findings/{broken.pk}?from=now-3d&to={until}").content.decode())
+    page = tight(admin.get(address).content.decode())
 
-    table = page[page.index("<h3>2 outages</h3>") :]
-    row = re.sub(r"<[^>]+>", " ", table.split("<tr>")[2]).split()
-    assert " ".join(row) == "Fri 20 Nov, 10:00 Fri 20 Nov, 12:00 GPU 3 0.50 $1.00"
+    [last, _] = outages_of(page, heading)
+    assert last == "Fri 20 Nov, 10:00 Fri 20 Nov, 12:00 GPU 3 0.50 $1.00"
+
+
+def test_in_a_part_of_its_time_it_still_says_how_often_it_was_and_lists_what_the_part_has(admin):
+    broken = two_outages()
+
+    page = tight(admin.get(f"/findings/{broken.pk}?range=24h").content.decode())
+
+    in_all = "2 outages in all, the last since Fri 20 Nov, 10:00, the first Wed 18 Nov, 10:00"
+    assert in_all in in_text(page)
+    rows = outages_of(page, "1 of 2 outages, as far as the period above has it")
+    assert rows == ["Fri 20 Nov, 10:00 goes on GPU 3 2.00 $4.00"]
+
+
+def test_each_gap_of_a_node_that_was_not_seen_is_told_and_where_its_agents_log_is_to_be_read(admin):
+    """Four GPUs at 07:00, and two from 10:20 to 10:50."""
+    rate("2.00")
+    for number in range(4):
+        capacity("no_telemetry", on=gpu(number), start=NOW - 5 * HOUR)
+    unseen = {"condition": "unobserved", "state_ms": {}}
+    begun_ms = to_ms(NOW) - 100 * 60_000
+    for number in (0, 2):
+        capacity("no_telemetry", on=gpu(number), start=NOW - 2 * HOUR)
+        a_run(gpu(number), start_ms=begun_ms, end_ms=begun_ms + 30 * 60_000, **unseen)
+    Node.objects.update(last_ms=to_ms(NOW) + 2 * HOUR_MS)
+    times = {"first_ms": to_ms(NOW) - 5 * HOUR_MS, "last_ms": to_ms(NOW) - HOUR_MS}
+    pk = place("no_telemetry", node=gpu(0).node, **times).pk
+
+    page = tight(admin.get(f"/findings/{pk}").content.decode())
+
+    assert "2 gaps , the last since Fri 20 Nov, 10:20, the first Fri 20 Nov, 07:00" in in_text(page)
+    assert outages_of(page, "2 gaps") == [
+        "Fri 20 Nov, 10:20 Fri 20 Nov, 10:50 GPUs 0, 2 2.00 $4.00",
+        "Fri 20 Nov, 07:00 Fri 20 Nov, 08:00 GPUs 0–3 4.00 $8.00",
+    ]
+    log = "--since '2026-11-20 10:10:00 UTC' --until '2026-11-20 11:00:00 UTC'"
+    assert f"journalctl -u fleetwatch-agent {log}" in unescape(page)
+    assert "Was not seen: n1 GPUs 0–3 · 20 Nov" in page
+
+
+def test_a_gap_that_goes_on_has_no_end_and_its_log_is_read_to_now(admin):
+    capacity("no_telemetry", on=gpu(4), start=NOW - HOUR)
+    Node.objects.update(last_ms=to_ms(NOW))
+    unseen = place("no_telemetry", node=gpu(4).node)
+
+    page = unescape(tight(admin.get(f"/findings/{unseen.pk}").content.decode()))
+
+    assert "journalctl -u fleetwatch-agent --since '2026-11-20 10:50:00 UTC'<" in page
+    assert "gaps" not in page
+    assert "No telemetry: n1" in page
+
+
+def test_a_period_that_has_nothing_of_it_says_so(admin):
+    broken = two_outages()
+
+    page = admin.get(f"/findings/{broken.pk}?from=now-40h&to=now-30h").content.decode()
+
+    assert "in the period above (in all $6.00 ): nothing" in in_text(tight(page))
 
 
 def test_the_inbox_has_a_mended_gpu_as_its_page_does_from_the_minute_on(admin):

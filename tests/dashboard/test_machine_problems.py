@@ -45,7 +45,7 @@ def test_findings_of_jobs_that_wasted_there_are_problems(admin, address):
 
     section = problems_of(admin, address)
 
-    assert f'href="/findings/{pk}"' in section
+    assert f'href="/findings/{pk}?from=now-24h&amp;to=now"' in section
     assert "Idle: still held" in in_text(section)
     assert "sweep · ann" in in_text(section)
     assert "$2.00 of what it wasted or underused could have been saved" in in_text(section)
@@ -97,7 +97,7 @@ def test_the_costliest_come_first_and_the_others_are_a_link_away(admin):
 
     section = problems_of(admin, "/gpus/GPU-n1-1?range=24h")
 
-    shown = [int(pk) for pk in re.findall(r'href="/findings/(\d+)"', section)]
+    shown = [int(pk) for pk in re.findall(r'href="/findings/(\d+)\?', section)]
     assert shown == [pks[1.0], pks[0.8], pks[0.6]]
     assert "2 more findings of jobs that wasted here" in in_text(section)
     assert 'href="/findings?from=now-24h&amp;to=now&amp;node=n1"' in section
@@ -309,9 +309,9 @@ def test_the_finding_of_an_incidents_job_stands_in_the_incidents_row(admin, addr
     section = problems_of(admin, address)
     [row] = [each for each in section.split("<tr>") if f'href="/incidents/{fires.pk}"' in each]
 
-    assert f'href="/findings/{same}">finding</a>' in row
+    assert f'href="/findings/{same}?from=now-24h&amp;to=now">finding</a>' in row
     assert section.count(f"/findings/{same}") == 1
-    assert f'href="/findings/{other}"' in section
+    assert f'href="/findings/{other}?from=now-24h&amp;to=now"' in section
 
 
 def test_a_machines_finding_stands_in_the_row_of_its_incident(admin):
@@ -329,7 +329,7 @@ def test_a_machines_finding_stands_in_the_row_of_its_incident(admin):
     section = problems_of(admin, f"/gpus/{UUID}")
 
     assert section.count("<tr>") == 2, (fires.pk, pk)  # the head, and the incident's
-    assert f'href="/findings/{pk}">finding</a>' in section
+    assert f'href="/findings/{pk}?from=now-24h&amp;to=now">finding</a>' in section
 
 
 def fires_hot(on: int = 1, **fields):
@@ -383,7 +383,7 @@ def test_what_slows_a_gpu_is_one_row_however_often_it_began_with_what_its_clock_
     words = in_text(section)
     assert rows == 1
     assert f'href="/incidents/{fires.pk}"' in section
-    assert f'href="/findings/{pk}">finding</a>' in section
+    assert f'href="/findings/{pk}?from=now-24h&amp;to=now">finding</a>' in section
     assert (f"{len(hours)} times" in words) == (len(hours) > 1)
     assert "$0.12 so far ≤ $1.60 by the lower clock" in words
     assert f"in this period ≤ ${1.6 * len(hours):.2f} by the lower clock" in words

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis import capacity, cause_checks, selectors, services
-from fleetwatch.diagnosis.findings import advice, machine_findings
+from fleetwatch.diagnosis.findings import advice, machine_facts, machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import Node
@@ -371,7 +371,7 @@ def test_what_holds_a_gpu_without_a_job_is_a_finding_of_its_node_with_its_proces
         "python",
         30 * 2**30,
     )
-    told = advice.advise("orphaned", machine_findings.facts(line.finding, ALL))
+    told = advice.advise("orphaned", machine_facts.facts(line.finding, ALL))
     assert told.command == ""
     assert [step.code for step in told.steps][:2] == [
         "ssh -- n1 ps -o pid,user,lstart,args -p 4711",

@@ -12,7 +12,7 @@ from fleetwatch.alerts.measuring.cause_words import likely, typed, what_to_do
 from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY, title
-from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings import machine_facts
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.diagnosis.findings.noted_facts import advice_of
@@ -167,7 +167,7 @@ def _labels(finding: Finding) -> dict[str, tuple[str, ...]]:
 def _advice(line: Line, period: Interval) -> Advice:
     finding = line.finding
     if finding.job is None:
-        return advise(finding.cause, machine_findings.facts(finding, period))
+        return advise(finding.cause, machine_facts.facts(finding, period))
     [advice] = advice_of([line])
     return advice
 

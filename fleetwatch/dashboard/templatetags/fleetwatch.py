@@ -34,6 +34,7 @@ from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.figures.totals import Totals
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.durations import exact
@@ -508,6 +509,14 @@ def kept(context: Context) -> list[tuple[str, str]]:
     """What the address says beside filters, and is no place in a list: hidden fields of a form."""
     params = context["request"].GET
     return [(name, params[name][:LONGEST]) for name in context["kept_names"] if name in params]
+
+
+@register.filter
+def gpu_numbers(gpus: Sequence[GPU]) -> str:
+    """Of GPUs of a node their numbers, in a row the first and the last; "?" of those without."""
+    indexes = sorted({gpu.index for gpu in gpus if gpu.index is not None})
+    unnumbered = ["?"] if any(gpu.index is None for gpu in gpus) else []
+    return ", ".join([*filter(None, [numbers.in_ranges(indexes)]), *unnumbered])
 
 
 @register.simple_tag(takes_context=True)

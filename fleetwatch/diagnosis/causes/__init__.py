@@ -106,7 +106,7 @@ FAILURES = _codes(lambda cause: cause.machine.is_failure)
 # Those that explain all the time of a state of the ledger.
 OF_STATES = {cause.code: cause.machine.state for cause in CATALOGUE if cause.machine.state}
 # What the ledger calls a GPU's time in those of nodes, whose runs tell the minute.
-CONDITIONS = OF_STATES | dict.fromkeys(FAILURES, "unavailable")
+CONDITIONS = OF_STATES | dict.fromkeys(FAILURES, "unavailable") | dict.fromkeys(BLIND, "unobserved")
 # Own lines of the ledger: what could be won there is capacity, never a part of what was wasted.
 OF_CAPACITY = _codes(lambda cause: cause.machine.worth)
 

@@ -76,6 +76,6 @@ CAUSE = Cause(
             "Processes, or memory that they left behind, held GPUs that no job was given: nobody"
             " could use them."
         ),
-        is_outbreak=True,
+        episode="time",
     ),
 )

@@ -19,7 +19,7 @@ from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
-from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings import machine_facts, machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
@@ -463,7 +463,7 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
     job = finding.job
     if job is None:
         line = machine_findings.line_of(finding, interval, now=now)
-        facts = machine_findings.facts(finding, interval)
+        facts = machine_facts.facts(finding, interval)
         return Explained(line, None, advise(finding.cause, facts))
     seen = _measured(finding)
     lines = [selectors.line_of(finding, interval, now=now)]

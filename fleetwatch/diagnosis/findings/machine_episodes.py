@@ -1,5 +1,5 @@
 """How often what a machine's finding is about began: many short times are not one long one. And of
-GPUs that failed each outage, with what it took.
+what happens to it each time anew each of these times, with what it took.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Min, QuerySet
 
 from fleetwatch.diagnosis.cause_totals import Caused
-from fleetwatch.diagnosis.causes import CONDITIONS, FAILURES, SLOWED
+from fleetwatch.diagnosis.causes import BY_CODE, CONDITIONS, SLOWED
 from fleetwatch.diagnosis.findings.machine_findings import (
     HOUR,
     Hurt,
@@ -41,8 +41,8 @@ class Episodes:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which GPUs of a node could not work, None of its end while it goes on; and what it
-    took of a period.
+    """A time in which GPUs of a node could not work, were not seen or were held by no job, None of
+    its end while it goes on; and what it took of a period.
     """
 
     start_ms: int
@@ -82,10 +82,10 @@ def episodes(finding: Finding, gpu: GPU | None = None) -> Episodes | None:
 
 
 def outages(finding: Finding, interval: Interval, *, now: datetime) -> Outages:
-    """Of GPUs of a node that failed, each outage in the period: times that an hour without one is
-    between. What they take sums to what the finding takes.
+    """Each outage of GPUs of a node in the period: times that an hour without one is between. What
+    they take sums to what the finding takes. None of what is how a machine is.
     """
-    if finding.cause not in FAILURES or finding.node_id is None:
+    if not BY_CODE[finding.cause].machine.episode or finding.node_id is None:
         return Outages()
     by_hour = _hours(finding, interval.start)
     parted = _parted(list(by_hour))
@@ -97,6 +97,14 @@ def outages(finding: Finding, interval: Interval, *, now: datetime) -> Outages:
         for hours in reversed(shown)
     ]
     return Outages(rows, len(within) - len(shown))
+
+
+def newest_ms(finding: Finding) -> tuple[int, int | None] | None:
+    """When the newest outage of all began and ended, None of its end while it goes on; None where
+    no hour of it is kept.
+    """
+    newest = _parted(list(_hours(finding, from_ms(finding.first_ms))))[-1:]
+    return next(iter(_edges(finding, newest).values()), None)
 
 
 def _gpus(by_hour: Mapping[datetime, Sequence[GPU]], hours: Interval) -> list[GPU]:
@@ -112,7 +120,7 @@ def _took(finding: Finding, hours: Interval, interval: Interval, now: datetime) 
 
 
 def _hours(finding: Finding, from_: datetime) -> dict[datetime, list[GPU]]:
-    """By the hour, in order, the GPUs that could not work: from its first one, or `from_` if that
+    """By the hour, in order, the GPUs that were affected: from its first one, or `from_` if that
     is before it, to its last, as an outage may go on after a period.
     """
     first = min(floor_hour(from_ms(finding.first_ms)), from_)

@@ -15,7 +15,6 @@ from django.db.models import Max, Min, Q, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import cause_columns
-from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.cause_totals import (
     HELD,
     HIGH,
@@ -26,19 +25,17 @@ from fleetwatch.diagnosis.cause_totals import (
 from fleetwatch.diagnosis.causes import BLIND, FAILURES, OF_CAPACITY, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings.back_again import back_since
 from fleetwatch.diagnosis.findings.deciders import with_assignees
-from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.findings.slowed_ends import slowed_end
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
-from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.diagnosis.slowed_cells import begun_ms
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.posted_gpus import outages_of
 from fleetwatch.lib.intervals import (
@@ -52,15 +49,12 @@ from fleetwatch.lib.intervals import (
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 from fleetwatch.telemetry import retention
-from fleetwatch.telemetry.models import HealthEvent
 
 _PROGRESS = read_statement("diagnosis/sql/progress.sql")
 _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, wasted or not
 MAX_JOBS = 20
-MAX_PIDS = 8
 LONGEST = timedelta(days=30)
 HOUR = timedelta(hours=1)
-OFF_THE_BUS = 79  # XID of a GPU that its driver lost
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
@@ -246,7 +240,7 @@ def over_on_gpu_ms(finding: Finding, gpu: GPU) -> int | None:
         return over_since_ms(finding)
     # a cut at the organisation's midnight may begin within an hour
     last_ms = min(finding.last_ms, floor_hour_ms(to_ms(last_start)) + HOUR_MS)
-    if gpu.pk in _freed(finding):
+    if gpu.pk in freed(finding):
         return _left_state_ms(finding, gpu, to_ms(last_start)) or last_ms
     return _over_ms(finding, last_ms, Q(gpu=gpu))
 
@@ -494,61 +488,7 @@ def whole(finding: Finding) -> Interval:
     return Interval(max(floor_hour(from_ms(finding.first_ms)), last - LONGEST), last)
 
 
-def place(finding: Finding) -> Place:
-    """The node, and the scheduler whose job held one of its GPUs last: what the command to take it
-    out of service needs.
-    """
-    if finding.node is None:
-        return NOWHERE
-    held = Allocation.objects.filter(gpu__node=finding.node).exclude(job__start_ms=None)
-    return Place(
-        scheduler=held.order_by("-job__start_ms").values_list("job__scheduler", flat=True).first()
-        or "",
-        node=finding.node.name,
-    )
-
-
-def facts(finding: Finding, interval: Interval) -> Facts:
-    """What its advice needs: the node, and the places of its GPUs there."""
-    gpus = [line.gpu for line in affected(finding, interval)] if finding.node_id else []
-    freed = _freed(finding)
-    held = [gpu for gpu in gpus if gpu.pk not in freed]
-    pids = sorted({process.pid for process in processes(finding, interval)})
-    is_over = (bool(gpus) and not held) or over_since_ms(finding) is not None
-    where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=is_over)
-    indexes = tuple(sorted({gpu.index for gpu in held if gpu.index is not None}))
-    return Facts(
-        where,
-        indexes=indexes,
-        is_lost=not is_over and _is_lost(finding),
-        again=_again(gpus) if finding.cause in FAILURES else (),
-    )
-
-
-def _again(gpus: Sequence[GPU]) -> tuple[tuple[str, str], ...]:
-    """Of these GPUs those whose last fault was of a kind that they had before, and how often."""
-    starts_ms = {
-        row.gpu_id: max(
-            (each.start_ms for each in outages_of(row.outages) if not each.is_drain), default=None
-        )
-        for row in Posted.objects.filter(gpu__in=gpus).exclude(outages=[])
-    }
-    often = often_by_gpu(gpus, {pk: at_ms for pk, at_ms in starts_ms.items() if at_ms is not None})
-    return tuple(
-        ("the GPU" if len(gpus) == 1 else f"GPU {gpu.index}", often[gpu.pk])
-        for gpu in gpus
-        if gpu.pk in often
-    )
-
-
-def _is_lost(finding: Finding) -> bool:
-    """Whether the driver said that one of its GPUs fell off the bus."""
-    events = HealthEvent.objects.filter(node=finding.node_id, kind="xid", code=OFF_THE_BUS)
-    span_ms = (finding.first_ms - HOUR_MS, finding.last_ms)
-    return finding.cause in FAILURES and events.filter(at_ms__range=span_ms).exists()
-
-
-def _freed(finding: Finding) -> set[int]:
+def freed(finding: Finding) -> set[int]:
     """Of an orphaned finding's node the GPUs that were last seen otherwise than orphaned: a reset
     would end a job's work.
     """
