@@ -220,12 +220,16 @@ def have_waited_to_be_sealed(batches: int, age: timedelta, now: datetime) -> boo
     return waiting.values("hour")[:batches].count() == batches
 
 
-def undrawn_hours(interval: Interval, now: datetime) -> int:
-    """(Node, hour) of the interval whose cells can't be seen in a heat map yet: closed, and not
-    sealed by a run that is over.
+def undrawn_hours(interval: Interval, now: datetime, *, node_id: int | None = None) -> int:
+    """(Node, hour) of the interval, or of one node in it, whose cells can't be seen in a map or
+    curves yet: closed, and not sealed by a run that is over.
     """
+    of_node = {} if node_id is None else {"node_id": node_id}
     touching = SealMark.objects.filter(
-        hour__gt=interval.start - HOUR, hour__lt=interval.end, hour__lte=_overdue_before(now)
+        hour__gt=interval.start - HOUR,
+        hour__lt=interval.end,
+        hour__lte=_overdue_before(now),
+        **of_node,
     )
     return touching.values("node_id", "hour").distinct().count()
 

@@ -13,7 +13,7 @@ from django.utils.html import escape
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import together
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
@@ -345,9 +345,13 @@ def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):
         text_of(small.get(f"/fleet?metric={metric}&from=now-4h&to=now"))
         for metric in ("util", "state")
     )
+    nodes = list(Node.objects.order_by("pk"))
+    own = {node.pk: text_of(small.get(f"/nodes/{node.name}?from=now-4h&to=now")) for node in nodes}
 
     assert "2 hours of nodes in this period are still to come" in util
     assert "still to come" not in state
+    drawn = "Curves are being drawn: 2 hours in this period are still to come"
+    assert {pk for pk, page in own.items() if drawn in in_text(page)} == {node_id}
 
 
 def test_several_gpus_have_a_line_each_and_those_that_are_alike_are_both_seen(admin):

@@ -39,6 +39,7 @@ from fleetwatch.jobs.selectors import SourceOutage, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
+from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.arrivals import boots
 from fleetwatch.telemetry.models import HealthEvent
 
@@ -68,9 +69,17 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         **of_node,
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
-        "events": _newest_events(node, period.now),
+        **_telemetry(node, period),
         **_history([gpu.pk for gpu in gpus[:1]], node, period),
         **_on_the_host(node, gpus, of_node["problems"]),
+    }
+
+
+def _telemetry(node: Node, period: Period) -> Context:
+    """What happened there, and the hours whose curves are not drawn yet."""
+    return {
+        "events": _newest_events(node, period.now),
+        "undrawn_hours": telemetry.undrawn_hours(period.interval, period.now, node_id=node.pk),
     }
 
 
