@@ -4,6 +4,7 @@ import json
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,7 +96,8 @@ def _where(results: Iterable[Result], *, command: str, began: datetime) -> str:
         f"- {_processor()}, {platform.system()} {platform.release()}",
         f"- revision {_revision()}",
         (
-            f"- Python {platform.python_version()}, numpy {numpy.__version__},"
+            f"- Python {platform.python_version()} ({Path(sys.executable).resolve()}),"
+            f" numpy {numpy.__version__},"
             f" {', '.join(map(_package, PACKAGES))}"
         ),
     ]
