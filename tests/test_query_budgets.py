@@ -33,7 +33,7 @@ PAGES = {
     "/changes": 18,  # until when nodes are posted; the budgets of all, and the teams of a lead
     "/fleet": 9,  # until when all nodes are posted; since when there are GPUs; also which GPUs are broken, and their incidents
     "/fleet/idle": 29,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
-    "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version; what is slowed or works again
+    "/nodes/node-001": 32,  # rates, silences, incidents, findings of it and of jobs, starts; its version; what is slowed or works again; undrawn hours
     "/gpus/GPU-node-001-0": 24,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 14,  # names and teams of the reader; what was decided; since when there are GPUs, and the period before
     "/jobs/slurm/della/1000": 27,  # which GPU it held last, until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 # How the examples of .env.example began, and those of guides do: whoever can read them can forge
 # what they protect.
 PUBLISHED = re.compile(r"change[-_ ]?(this|me)", re.IGNORECASE)
+_AFTER_HOSTS = re.compile("[/?#]")
 MIN_SECRET_KEY = 32  # characters
 HOW_TO_MAKE_ONE = "make one: openssl rand -hex 32"
 
@@ -126,7 +127,7 @@ def password_of(variable: str) -> str:
     Raises ConfigurationError for what is no address.
     """
     try:
-        return unquote(urlsplit(text(variable)).password or "")
+        return unquote(split_hosts(text(variable))[0].password or "")
     except ValueError as error:
         raise ConfigurationError(f"{variable}: {error}") from error
 
@@ -214,7 +215,7 @@ def database(url: str, variable: str = "DATABASE_URL") -> dict[str, Any]:
 
     Raises ConfigurationError for any other form.
     """
-    parts = urlsplit(url)
+    parts, _ = split_hosts(url)
     if parts.scheme not in ("postgres", "postgresql"):
         raise ConfigurationError(f"{variable}: expected postgresql://user:password@host:port/name")
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
@@ -230,13 +231,23 @@ def database(url: str, variable: str = "DATABASE_URL") -> dict[str, Any]:
     }
 
 
+def split_hosts(url: str) -> tuple[SplitResult, list[str]]:
+    """The address without its hosts, and these, each as it stands there: urlsplit() takes several
+    (host:port,host:port) for one, and refuses them where one is an IPv6 address.
+    """
+    scheme, _, rest = url.partition("://")
+    netloc = _AFTER_HOSTS.split(rest, maxsplit=1)[0]
+    login, at, hosts = netloc.rpartition("@")
+    return urlsplit(f"{scheme}://{login}{at}{rest.removeprefix(netloc)}"), hosts.split(",")
+
+
 def hosts_of(url: str, variable: str) -> list[tuple[str, int | None]]:
     """Host and port of each server that the address names (host:port,host:port); None: its port is
     the usual one.
 
     Raises ConfigurationError for a port that is none.
     """
-    hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    _, hosts = split_hosts(url)
     try:
         named = [urlsplit(f"//{host}") for host in hosts]
         return [(each.hostname or "", each.port) for each in named]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
 from redis import ConnectionPool, Redis
 from redis.sentinel import Sentinel, SentinelConnectionPool
@@ -36,9 +36,8 @@ class RedisServers:
         if not self.sentinels:  # its word for a Redis on a unix socket is another than the client's
             return self.url.replace("unix://", "redis+socket://", 1)
         secret = f":{quote(self.password, safe='')}@" if self.password else ""
-        return ";".join(
-            f"{SENTINEL}://{secret}{host}:{port}/{self.number}" for host, port in self.sentinels
-        )
+        named = [(f"[{host}]" if ":" in host else host, port) for host, port in self.sentinels]
+        return ";".join(f"{SENTINEL}://{secret}{host}:{port}/{self.number}" for host, port in named)
 
     @property
     def broker_options(self) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def read(url: str) -> RedisServers:
 
     Raises ConfigurationError for one of sentinels that does not name whom they watch.
     """
-    parts = urlsplit(url)
+    parts, _ = env.split_hosts(url)
     if parts.scheme != SENTINEL:
         return RedisServers(url)
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}

@@ -77,6 +77,12 @@ def test_a_database_url_may_name_several_hosts_one_of_which_is_written_to():
     assert facts["OPTIONS"] == {"target_session_attrs": "read-write"}
 
 
+def test_the_password_of_several_hosts_is_known(monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:p%40ss@a,[::1]:5434/main")
+
+    assert env.password_of("DATABASE_URL") == "p@ss"
+
+
 def test_another_database_is_refused():
     with pytest.raises(ConfigurationError, match="DATABASE_URL: expected postgresql://"):
         env.database("mysql://root@localhost/x")

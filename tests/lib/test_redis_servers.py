@@ -21,6 +21,7 @@ OF_SENTINELS = "sentinel://:p%40ss@s1:26379,s2:26380,s3/2?master=fleetwatch&sent
             ";".join(f"sentinel://:p%40ss@{at}/2" for at in ("s1:26379", "s2:26380", "s3:26379")),
         ),
         ("sentinel://s1/0?master=m", "sentinel://s1:26379/0"),
+        ("sentinel://s1,[::1]:26380?master=m", "sentinel://s1:26379/0;sentinel://[::1]:26380/0"),
     ],
 )
 def test_the_broker_s_address_is_in_its_transport_s_words(url, broker):
