@@ -28,6 +28,7 @@ from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.slowed_ends import SlowedEnd, slowed_ends
+from fleetwatch.diagnosis.findings.state_ends import state_ends
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
@@ -52,6 +53,7 @@ class PlaceRow:
     clock_loss: ClockLoss | None = None  # of slowed GPUs, beside what the ledger counts
     slowed: SlowedEnd | None = None  # of these until when they were
     back_ms: int | None = None  # of failed ones since when they work again, by their driver
+    left_ms: int | None = None  # of what is over when the last GPU left its state
 
     @property
     def finding(self) -> Finding:
@@ -75,7 +77,7 @@ class PlaceRow:
     def last_ms(self) -> int:
         """Until when it was seen."""
         last_ms = self.finding.last_ms if self.slowed is None else self.slowed.until_ms
-        return last_ms if self.back_ms is None else min(last_ms, self.back_ms)
+        return min(last_ms, self.back_ms or last_ms, self.left_ms or last_ms)
 
 
 def is_heard_since(finding: Finding) -> bool:
@@ -92,15 +94,22 @@ def row(line: Line) -> PlaceRow:
 
 def rows(lines: Sequence[Line], interval: Interval) -> list[PlaceRow]:
     """Each in its words; of slowed GPUs with what the clock cost, and until when they were; of
-    failed ones since when they work again.
+    failed ones since when they work again, and of others that are over since when.
     """
     findings = [line.finding for line in lines]
     losses = clock_losses.of_findings(findings, interval)
     ends = slowed_ends(findings)
     back = back_since((finding, finding.last_ms) for finding in findings)
+    left = state_ends((each, each.last_ms) for each in findings if is_heard_since(each))
     return [
-        replace(row(line), clock_loss=losses.get(pk), slowed=ends.get(pk), back_ms=back.get(pk))
-        for line, pk in ((line, line.finding.pk) for line in lines)
+        replace(
+            row(line),
+            clock_loss=losses.get(line.finding.pk),
+            slowed=ends.get(line.finding.pk),
+            back_ms=back.get(line.finding.pk),
+            left_ms=left.get(line.finding.pk),
+        )
+        for line in lines
     ]
 
 

@@ -28,6 +28,7 @@ from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.findings.slowed_ends import slowed_end
+from fleetwatch.diagnosis.findings.state_ends import state_ends
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import begun_ms
@@ -265,7 +266,9 @@ def _over_ms(finding: Finding, last_ms: int, which: Q) -> int | None:
     back_ms = back_since([(finding, last_ms)], which).get(finding.pk)
     if back_ms is not None:
         return back_ms
-    return last_ms if last_ms < node.last_ms - HOUR_MS else None
+    if last_ms >= node.last_ms - HOUR_MS:
+        return None
+    return state_ends([(finding, last_ms)], which).get(finding.pk, last_ms)
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
